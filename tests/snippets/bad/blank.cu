@@ -1,0 +1,5 @@
+// expect: 2: is empty
+// snippet: blanks
+
+   
+// end snippet

@@ -1,0 +1,4 @@
+﻿// snippet: one
+int a;
+// end snippet
+// expect: 1: byte-order mark

@@ -1,0 +1,4 @@
+// expect: 2: carriage return
+// snippet: one
+int a;
+// end snippet

@@ -1,0 +1,3 @@
+// expect: 2: is empty
+// snippet: nothing
+// end snippet

@@ -1,0 +1,4 @@
+// expect: 2: bad snippet name
+// snippet: Reduce
+int a;
+// end snippet

@@ -1,0 +1,2 @@
+// expect: 1: no snippet in this file
+int a;

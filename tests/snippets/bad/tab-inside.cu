@@ -1,0 +1,4 @@
+// expect: 3: tab inside
+// snippet: tabs
+int a;	// why
+// end snippet

@@ -1,0 +1,3 @@
+// expect: 2: never ends
+// snippet: open
+int a;

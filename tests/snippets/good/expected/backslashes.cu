@@ -1,0 +1,4 @@
+#define SUM(a, b) \
+  ((a) +          \
+   (b))
+const char* path = "C:\\new\\";  // ends with \
