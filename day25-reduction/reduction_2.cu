@@ -1,0 +1,1240 @@
+// Day 25: parallel reduction, versions 5 to 10
+// Question: a sum is bound by memory. How close to the card's streaming rate
+//   can it get, what brings it there, and is the library better?
+//
+// Rows:
+//   copy (ceiling)       16-byte copy, one float4 a thread: reads and writes
+//   v4 two loads         day 24's last tree; its grid follows from n
+//   v4c cascaded         the same tree behind a grid-stride loop, fixed grid
+//   v5 shuffle tail      the tree stops at 64 values; one warp shuffles
+//   v6 template          the block size is a template argument: no tree loop
+//   v7 float4            16-byte loads; 0 to 3 floats left over at each end
+//   v8 two launches      v7, then one block of v6 folds the partials
+//   v8a atomic finish    v7, each block adds its partial atomically
+//   v9 last block        v7, the block that finishes last folds the partials
+//   v10 loads in flight  v9, several loads a thread before the first add, and
+//                        a grid that is a whole number of waves
+//   library              cub::DeviceReduce::Sum
+//
+// Not measured: transfers between host and device, the first launch, the
+//   allocation of scratch memory (the library's included).
+//
+// Build: nvcc -std=c++17 -O3 -arch=sm_75 -o reduction_2 reduction_2.cu
+//        -DLESSON_NO_CUB leaves the library row out and compiles faster,
+//        -DLESSON_QUICK makes the inputs small, for compute-sanitizer.
+// Run:   ./reduction_2
+// Verified: UNVERIFIED
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdarg>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <iterator>
+#include <stdexcept>
+#include <string>
+#include <vector>
+#ifndef LESSON_NO_CUB
+#include <cub/device/device_reduce.cuh>
+#endif
+
+// ---- helpers: the same text, byte for byte, in every lesson ---------------
+
+// A CUDA call that fails throws: which call, where, and what CUDA answered.
+// main() prints the message and returns 1; on the way there the destructors
+// below give back the device memory.
+inline void checkCuda(cudaError_t error, const char* call, const char* file,
+                      int line) {
+  if (error == cudaSuccess) return;
+  throw std::runtime_error(std::string(file) + ":" + std::to_string(line) +
+                           ": " + call + ": " + cudaGetErrorName(error) +
+                           ": " + cudaGetErrorString(error));
+}
+#define CUDA_CHECK(...) \
+  checkCuda((__VA_ARGS__), #__VA_ARGS__, __FILE__, __LINE__)
+
+// Device memory for n elements, freed when the array leaves its scope.
+template <typename T>
+struct DeviceArray {
+  T* data = nullptr;
+  explicit DeviceArray(size_t n) {
+    CUDA_CHECK(cudaMalloc(&data, n * sizeof(T)));
+  }
+  ~DeviceArray() { cudaFree(data); }
+  DeviceArray(const DeviceArray&) = delete;
+  DeviceArray& operator=(const DeviceArray&) = delete;
+};
+
+// Every check of a lesson passes through gate(): it prints and counts what
+// failed, and main() returns 1 if anything did. Returns ok.
+inline int& failures() {
+  static int count = 0;
+  return count;
+}
+inline bool gate(const char* name, bool ok, const char* format, ...) {
+  if (ok) return true;
+  ++failures();
+  va_list args;
+  va_start(args, format);
+  std::printf("FAILED %s: ", name);
+  std::vprintf(format, args);
+  std::printf("\n");
+  va_end(args);
+  return false;
+}
+
+// -DLESSON_QUICK: small inputs and one short batch, for compute-sanitizer.
+// Every check still runs; the times mean nothing, and the program says so.
+#ifdef LESSON_QUICK
+constexpr bool kQuick = true;
+#else
+constexpr bool kQuick = false;
+#endif
+
+// What the lessons ask of the card. peakGBs: memory clock x 2 x bus width,
+// in 1e9 bytes/s, or 0 where the driver does not tell.
+struct Device {
+  std::string name;
+  int major = 0, minor = 0, sms = 0;
+  size_t l2Bytes = 0;
+  double peakGBs = 0.0;
+};
+constexpr int kSkip = 77;  // exit code: this machine cannot run the lesson
+
+// Prints why this machine cannot run the lesson; returns kSkip.
+inline int refuse(const char* format, ...) {
+  va_list args;
+  va_start(args, format);
+  std::fprintf(stderr, "SKIPPED: ");
+  std::vfprintf(stderr, format, args);
+  std::fprintf(stderr, "\n");
+  va_end(args);
+  return kSkip;
+}
+
+inline int deviceAttribute(cudaDeviceAttr attribute) {
+  int value = 0;
+  CUDA_CHECK(cudaDeviceGetAttribute(&value, attribute, 0));
+  return value;
+}
+
+// Opens device 0 and proves that `kernel`, any kernel of this file, can run
+// on it. needMajor.needMinor: the lowest compute capability of the lesson.
+// Returns 0, or kSkip with the reason and the next step printed. Allocates
+// nothing.
+inline int openDevice(int needMajor, int needMinor, const void* kernel,
+                      Device* device) {
+  int driver = 0, toolkit = 0, count = 0;
+  CUDA_CHECK(cudaDriverGetVersion(&driver));  // 0 where there is no driver
+  CUDA_CHECK(cudaRuntimeGetVersion(&toolkit));
+  const int dMajor = driver / 1000, dMinor = driver % 100 / 10;
+  const int tMajor = toolkit / 1000, tMinor = toolkit % 100 / 10;
+
+  cudaError_t error = cudaGetDeviceCount(&count);
+  if (driver == 0) {
+    return refuse(
+        "no NVIDIA driver found (this program was built with CUDA %d.%d).\n"
+        "  Install the driver; in a container, start it with --gpus all; on\n"
+        "  a cluster, leave the login node (srun --gpus=1); in WSL, put\n"
+        "  /usr/lib/wsl/lib on LD_LIBRARY_PATH.",
+        tMajor, tMinor);
+  }
+  if (error == cudaErrorInsufficientDriver) {
+    return refuse(
+        "the driver supports CUDA %d.%d; this program was built with CUDA\n"
+        "  %d.%d. Update the driver, or rebuild with CUDA %d.%d or older and\n"
+        "  -arch=sm_XX (XX: nvidia-smi --query-gpu=compute_cap).",
+        dMajor, dMinor, tMajor, tMinor, dMajor, dMinor);
+  }
+  if (error == cudaErrorNoDevice || (error == cudaSuccess && count == 0)) {
+    const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+    return refuse(
+        "the driver (CUDA %d.%d) offers no GPU. CUDA_VISIBLE_DEVICES is\n"
+        "  %s%s%s: unset it or name a GPU that nvidia-smi lists. On a\n"
+        "  cluster, ask for a GPU; in a container, use --gpus all.",
+        dMajor, dMinor, visible ? "\"" : "", visible ? visible : "not set",
+        visible ? "\"" : "");
+  }
+  if (error != cudaSuccess) {
+    return refuse(
+        "the driver (CUDA %d.%d) does not work: %s: %s.\n"
+        "  Run nvidia-smi; where it fails too, mend the driver first.",
+        dMajor, dMinor, cudaGetErrorName(error), cudaGetErrorString(error));
+  }
+
+  device->major = deviceAttribute(cudaDevAttrComputeCapabilityMajor);
+  device->minor = deviceAttribute(cudaDevAttrComputeCapabilityMinor);
+  cudaDeviceProp properties;
+  CUDA_CHECK(cudaGetDeviceProperties(&properties, 0));
+  device->name = properties.name;
+  if (device->major * 10 + device->minor < needMajor * 10 + needMinor) {
+    return refuse(
+        "%s has compute capability %d.%d; this lesson needs %d.%d or newer.\n"
+        "  Choose another GPU with CUDA_VISIBLE_DEVICES, or another machine.",
+        device->name.c_str(), device->major, device->minor, needMajor,
+        needMinor);
+  }
+
+  cudaFuncAttributes attributes;  // asking for them loads the machine code
+  error = cudaFuncGetAttributes(&attributes, kernel);
+  if (error == cudaErrorNoKernelImageForDevice ||
+      error == cudaErrorInvalidDeviceFunction ||
+      error == cudaErrorUnsupportedPtxVersion ||
+      error == cudaErrorInvalidPtx || error == cudaErrorJitCompilerNotFound ||
+      error == cudaErrorJitCompilationDisabled) {
+    return refuse(
+        "this program holds no code that can run on %s: %s.\n"
+        "  The driver supports CUDA %d.%d, the program was built with CUDA\n"
+        "  %d.%d. Rebuild with -arch=sm_%d%d.",
+        device->name.c_str(), cudaGetErrorName(error), dMajor, dMinor, tMajor,
+        tMinor, device->major, device->minor);
+  }
+  if (error == cudaErrorMemoryAllocation) {
+    return refuse(
+        "%s has no memory left for this program to start.\n"
+        "  Stop the other programs that nvidia-smi lists, then run again.",
+        device->name.c_str());
+  }
+  if (error == cudaErrorDevicesUnavailable) {
+    return refuse(
+        "%s is held by another program (exclusive compute mode).\n"
+        "  Wait for it to end, or choose another GPU.",
+        device->name.c_str());
+  }
+  CUDA_CHECK(error);
+
+  device->sms = deviceAttribute(cudaDevAttrMultiProcessorCount);
+  device->l2Bytes = size_t(deviceAttribute(cudaDevAttrL2CacheSize));
+  device->peakGBs = deviceAttribute(cudaDevAttrMemoryClockRate) * 1e3 * 2.0 *
+                    deviceAttribute(cudaDevAttrGlobalMemoryBusWidth) / 8 / 1e9;
+  std::printf(
+      "%s, compute capability %d.%d, %d SMs, L2 %.1f MB\n"
+      "driver CUDA %d.%d, toolkit CUDA %d.%d, peak ",
+      device->name.c_str(), device->major, device->minor, device->sms,
+      double(device->l2Bytes) / 1e6, dMajor, dMinor, tMajor, tMinor);
+  if (device->peakGBs > 0.0) {
+    std::printf("%.0f GB/s (memory clock x 2 x bus width)\n", device->peakGBs);
+  } else {
+    std::printf("n/a (the driver does not tell the memory clock)\n");
+  }
+  if (kQuick) std::printf("LESSON_QUICK: the times below mean nothing.\n");
+  return 0;
+}
+
+// Returns 0 where `bytes` of device memory are free, or kSkip.
+inline int requireMemory(const Device& device, size_t bytes) {
+  size_t free = 0, total = 0;
+  CUDA_CHECK(cudaMemGetInfo(&free, &total));
+  if (bytes <= free) return 0;
+  return refuse(
+      "this lesson needs %.0f MB of device memory; %s has %.0f MB free.\n"
+      "  Stop the other programs that nvidia-smi lists, or make the input\n"
+      "  constants at the top of the file smaller.",
+      double(bytes) / 1e6, device.name.c_str(), double(free) / 1e6);
+}
+
+// How many copies of a buffer of `bytes` successive launches must walk over,
+// so that at least four times the L2 passes between two reads of one copy.
+inline int copiesBeyondL2(const Device& device, size_t bytes) {
+  return 2 + int(4 * device.l2Bytes / (bytes > 0 ? bytes : 1));
+}
+
+struct Event {
+  cudaEvent_t event = nullptr;
+  Event() { CUDA_CHECK(cudaEventCreate(&event)); }
+  ~Event() { cudaEventDestroy(event); }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+};
+
+// ms: median over the batches of the time a launch, in milliseconds.
+// spread: (slowest - fastest batch) / median. launches: how many launches
+// were made in all, the warm-up included; never more than kMaxLaunches.
+struct Timing {
+  double ms = 0.0, spread = 0.0;
+  int launches = 0;
+};
+constexpr int kMaxLaunches = 1 << 15;
+constexpr int kBatches = kQuick ? 1 : 9;
+constexpr double kBatchMs = kQuick ? 0.0 : 5.0;    // a batch lasts about this
+constexpr double kWarmUpMs = kQuick ? 0.0 : 50.0;  // idle clocks rise in it
+
+// Times launch(i), which starts launch i = 0, 1, 2, ... on the default
+// stream. i chooses the copy of the input, so that nothing comes from L2.
+template <typename Launch>
+Timing timeKernel(Launch launch) {
+  Event start, stop;
+  Timing timing;
+  auto batch = [&](int count) {  // milliseconds of `count` launches
+    float ms = 0.0f;
+    CUDA_CHECK(cudaEventRecord(start.event));
+    for (int k = 0; k < count; ++k) launch(timing.launches++);
+    CUDA_CHECK(cudaGetLastError());
+    CUDA_CHECK(cudaEventRecord(stop.event));
+    CUDA_CHECK(cudaEventSynchronize(stop.event));
+    CUDA_CHECK(cudaEventElapsedTime(&ms, start.event, stop.event));
+    return double(ms);
+  };
+  int count = 1;
+  for (double warm = 0.0;;) {
+    const double ms = batch(count);
+    warm += ms;
+    const int left = kMaxLaunches - timing.launches;
+    if (warm >= kWarmUpMs || left < (kBatches + 2) * count) break;
+    if (ms < kBatchMs && left >= (kBatches + 2) * 2 * count) count *= 2;
+  }
+  std::vector<double> ms(kBatches);
+  for (double& value : ms) value = batch(count) / count;
+  std::sort(ms.begin(), ms.end());
+  timing.ms = ms[kBatches / 2];
+  timing.spread = (ms.back() - ms.front()) / timing.ms;
+  return timing;
+}
+// ---- end of helpers -------------------------------------------------------
+
+// ---- what a student edits -------------------------------------------------
+
+constexpr std::int64_t kElems = kQuick ? 1 << 20 : 1 << 26;
+constexpr int kThreadsPerBlock = 256;
+constexpr int kBlocks = 1024;  // the fixed grid of v4c to v9
+constexpr int kLoads = 4;      // v10: 16-byte loads a thread before an add
+
+// The second table: n = 2^kGrowthFirst, every factor kGrowthStep of two up,
+// to 2^kGrowthLast or as far as the memory of the card goes.
+constexpr int kGrowthFirst = 16;
+constexpr int kGrowthLast = kQuick ? 18 : 28;
+constexpr int kGrowthStep = 2;
+constexpr int kRounds = kQuick ? 1 : 3;  // the rows alternate, this often
+
+// ---- what the compiler checks ---------------------------------------------
+
+constexpr std::int64_t kExact = 1 << 24;  // floats hold every integer to here
+constexpr std::int64_t kSpan = std::int64_t(kBlocks) * kThreadsPerBlock * 4;
+// The check with ones runs over this many: above 2^24 a float counts in steps
+// of 2, 4, ..., so each block's share must be a multiple of such a step.
+constexpr std::int64_t kOnes =
+    kElems <= kExact ? kElems : kElems - kElems % kSpan;
+
+static_assert(kElems >= 1, "kElems: the tables divide by the bytes read");
+static_assert((kThreadsPerBlock & (kThreadsPerBlock - 1)) == 0,
+              "kThreadsPerBlock: a tree that halves needs a power of two");
+static_assert(kThreadsPerBlock >= 64,
+              "kThreadsPerBlock: the tail folds 64 values, two warps' worth");
+static_assert(kThreadsPerBlock <= 1024,
+              "kThreadsPerBlock: no GPU runs more than 1024 threads a block");
+static_assert(kBlocks >= 1, "kBlocks: a grid has at least one block");
+static_assert(kElems / kBlocks + 4 * kThreadsPerBlock < kExact,
+              "kElems / kBlocks: a block's sum of ones must stay below 2^24");
+static_assert(kOnes > 0,
+              "kElems: above 2^24 it must fill the fixed grid once (kSpan)");
+static_assert(kElems / (2 * kThreadsPerBlock) < (std::int64_t(1) << 31) - 1,
+              "kElems: v4 launches a block for every 2 * kThreadsPerBlock");
+static_assert(kLoads >= 1 && kLoads <= 16,
+              "kLoads: more than 16 float4 a thread spill registers");
+static_assert(kGrowthFirst >= 2 && kGrowthFirst <= kGrowthLast &&
+                  kGrowthLast <= 40 && kGrowthStep >= 1,
+              "kGrowth...: sizes ascend, from one float4 up");
+static_assert(sizeof(float4) == 16, "float4: one 16-byte access");
+
+// ---- kernels, in the order of the ladder ----------------------------------
+// Common to all: x holds n floats; every index is 64 bits wide before it is
+// multiplied, so n may exceed 2^31. "Partials": one float a block.
+
+// The ceiling. One thread: one 16-byte load, one 16-byte store. One warp: 512
+// bytes in 16 sectors, both ways. Launch: n / 4 + n % 4 threads or more; both
+// pointers on a 16-byte boundary (launchCopy refuses others).
+__global__ void copyFloats(const float* x, std::int64_t n, float* y) {
+  const std::int64_t i = std::int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
+  const std::int64_t vectors = n / 4;
+  if (i < vectors) {
+    reinterpret_cast<float4*>(y)[i] = reinterpret_cast<const float4*>(x)[i];
+  } else if (i < vectors + n % 4) {
+    y[3 * vectors + i] = x[3 * vectors + i];  // = 4 * vectors + (i - vectors)
+  }
+}
+
+// v4, where day 24 ended, rebuilt at this size. One thread: two loads, one
+// slot of shared memory. One warp: each load takes 128 bytes, 4 sectors; in
+// the tree whole warps drop out until 32 values are left. Launch: one block
+// for every 2 * kThreadsPerBlock elements, so every block pays for its own
+// start, its tree and its barriers after only two loads a thread.
+__device__ __forceinline__ float treeSum(float sum) {  // in thread 0
+  __shared__ float values[kThreadsPerBlock];
+  const unsigned tid = threadIdx.x;
+  values[tid] = sum;
+  __syncthreads();
+  for (unsigned stride = blockDim.x / 2; stride > 0; stride /= 2) {
+    if (tid < stride) values[tid] += values[tid + stride];
+    __syncthreads();
+  }
+  return values[0];
+}
+
+__global__ void reduceSequentialTwoLoads(const float* x, std::int64_t n,
+                                         float* partials) {
+  const std::int64_t i =
+      std::int64_t(blockIdx.x) * (2 * blockDim.x) + threadIdx.x;
+  float sum = i < n ? x[i] : 0.0f;
+  if (i + blockDim.x < n) sum += x[i + blockDim.x];
+  sum = treeSum(sum);
+  if (threadIdx.x == 0) partials[blockIdx.x] = sum;
+}
+
+// v4c changes the way in: a fixed grid walks over the input, so that the tree
+// is paid for once a block and not once every 512 elements. One thread: n /
+// (threads of the grid) loads, summed in a register. One warp: as v4. Launch:
+// any grid; the partials are as many as its blocks.
+__device__ __forceinline__ float sumStrided(const float* x, std::int64_t n) {
+  const std::int64_t step = std::int64_t(gridDim.x) * blockDim.x;
+  float sum = 0.0f;
+  for (std::int64_t i = std::int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
+       i < n; i += step) {
+    sum += x[i];
+  }
+  return sum;
+}
+
+__global__ void reduceCascaded(const float* x, std::int64_t n,
+                               float* partials) {
+  const float sum = treeSum(sumStrided(x, n));
+  if (threadIdx.x == 0) partials[blockIdx.x] = sum;
+}
+
+constexpr unsigned kFullMask = 0xffffffffu;
+
+// snippet: warp-reduce
+// Sum over the 32 lanes of a warp, valid in lane 0. All 32 must call it: the
+// mask names them, and _sync waits for them, for since compute capability 7.0
+// the lanes of a warp need not move together.
+__device__ __forceinline__ float warpReduceSum(float sum) {
+  for (int offset = 16; offset > 0; offset /= 2) {
+    sum += __shfl_down_sync(kFullMask, sum, offset);
+  }
+  return sum;
+}
+// end snippet
+
+// v5 changes the end of the tree: the last six levels need no barrier and no
+// shared memory. Old slides run them on `volatile` shared memory without any
+// synchronization, which has been undefined since lanes may drift apart. One
+// thread: as v4c. One warp: the first folds two values a lane and shuffles
+// five times. Launch: any grid; blockDim.x a power of two, 64 or more.
+__global__ void reduceShuffleTail(const float* x, std::int64_t n,
+                                  float* partials) {
+  __shared__ float values[kThreadsPerBlock];
+  const unsigned tid = threadIdx.x;
+  float sum = sumStrided(x, n);
+  // snippet: v5-tail
+  values[tid] = sum;
+  __syncthreads();
+  for (unsigned stride = blockDim.x / 2; stride > 32; stride /= 2) {
+    if (tid < stride) values[tid] += values[tid + stride];
+    __syncthreads();
+  }
+  if (tid < 32) {  // 64 values are left: two for each lane of the first warp
+    sum = warpReduceSum(values[tid] + values[tid + 32]);
+    if (tid == 0) partials[blockIdx.x] = sum;
+  }
+  // end snippet
+}
+
+// v6 changes what the compiler knows: the block size is a template argument,
+// so the tree has no loop, only its levels. One thread, one warp: as v5.
+// Launch: any grid of exactly kThreads threads a block.
+// snippet: v6-template
+template <int kThreads>
+__device__ __forceinline__ float blockReduceSum(float sum) {  // in thread 0
+  __shared__ float values[kThreads];
+  const int tid = int(threadIdx.x);
+  values[tid] = sum;
+  __syncthreads();
+#pragma unroll
+  for (int stride = kThreads / 2; stride > 32; stride /= 2) {
+    if (tid < stride) values[tid] += values[tid + stride];
+    __syncthreads();
+  }
+  return tid < 32 ? warpReduceSum(values[tid] + values[tid + 32]) : 0.0f;
+}
+
+template <int kThreads>
+__global__ void reduceUnrolled(const float* x, std::int64_t n,
+                               float* partials) {
+  const float sum = blockReduceSum<kThreads>(sumStrided(x, n));
+  if (threadIdx.x == 0) partials[blockIdx.x] = sum;
+}
+// end snippet
+
+// v7 changes the loads: 16 bytes each, a quarter as many. One thread: n / (4
+// * threads of the grid) of them. One warp: 512 bytes in 16 sectors. Launch:
+// any grid of kThreads, any n, any base: the floats before the first 16-byte
+// boundary and after the last, 0 to 3 each, are left to block 0.
+// snippet: v7-load
+struct Vectors {       // n floats from x = head + 4 * count + tail
+  const float4* body;  // on a 16-byte boundary
+  std::int64_t count;  // float4s
+  int head, tail;      // floats, 0 to 3 each
+};
+
+__device__ __forceinline__ Vectors splitVectors(const float* x,
+                                                std::int64_t n) {
+  const int past = int(reinterpret_cast<std::uintptr_t>(x) / 4 % 4);
+  std::int64_t head = (4 - past) % 4;
+  if (head > n) head = n;
+  return {reinterpret_cast<const float4*>(x + head), (n - head) / 4, int(head),
+          int((n - head) % 4)};
+}
+
+// The floats that no float4 covers, one a thread of one block.
+__device__ __forceinline__ float sumLeftOver(const float* x, std::int64_t n,
+                                             const Vectors& v) {
+  float sum = 0.0f;
+  if (int(threadIdx.x) < v.head) sum += x[threadIdx.x];
+  if (int(threadIdx.x) < v.tail) sum += x[n - v.tail + threadIdx.x];
+  return sum;
+}
+
+__device__ __forceinline__ float sumOf(float4 v) {
+  return (v.x + v.y) + (v.z + v.w);
+}
+
+template <int kThreads>
+__device__ __forceinline__ float sumVectors(const float* x, std::int64_t n) {
+  const Vectors v = splitVectors(x, n);
+  const std::int64_t step = std::int64_t(gridDim.x) * kThreads;
+  float sum = blockIdx.x == 0 ? sumLeftOver(x, n, v) : 0.0f;
+  for (std::int64_t i = std::int64_t(blockIdx.x) * kThreads + threadIdx.x;
+       i < v.count; i += step) {
+    sum += sumOf(v.body[i]);
+  }
+  return sum;
+}
+// end snippet
+
+template <int kThreads>
+__global__ void reduceVectorized(const float* x, std::int64_t n,
+                                 float* partials) {
+  const float sum = blockReduceSum<kThreads>(sumVectors<kThreads>(x, n));
+  if (threadIdx.x == 0) partials[blockIdx.x] = sum;
+}
+
+// v8 (launchTwoLaunches, below the kernels) folds v7's partials with one
+// block of v6: a second launch, whose start and end everybody waits for.
+
+// v8a changes who folds: every block adds its partial to the result, in the
+// order in which blocks finish, so rounding may differ from run to run. One
+// thread: thread 0 issues one atomic add. One warp: as v7. Launch: as v7; the
+// result must hold 0 before.
+// snippet: atomic-finish
+template <int kThreads>
+__global__ void reduceVectorizedAtomic(const float* x, std::int64_t n,
+                                       float* result) {
+  const float sum = blockReduceSum<kThreads>(sumVectors<kThreads>(x, n));
+  if (threadIdx.x == 0) atomicAdd(result, sum);
+}
+// end snippet
+
+// v9 changes who folds again: each block leaves its partial and takes a
+// ticket; the one with the last ticket folds all partials in a fixed order,
+// so the same input gives the same bits. One thread: thread 0 stores, fences,
+// takes the ticket. One warp: the first warp of the last block reads the
+// partials, 32 at a time, and shuffles. Launch: as v7; *tickets is 0 before
+// the first launch, and each launch leaves it 0 for the next.
+// snippet: v9-last-block
+// For the first warp of every block, with the block's sum in lane 0.
+__device__ __forceinline__ void finishInLastBlock(float sum, float* partials,
+                                                  unsigned* tickets,
+                                                  float* result) {
+  unsigned ticket = 0;
+  if (threadIdx.x == 0) {
+    partials[blockIdx.x] = sum;
+    __threadfence();  // whoever sees the ticket also sees the partial
+    ticket = atomicInc(tickets, gridDim.x - 1);  // the last one wraps to 0
+  }
+  ticket = __shfl_sync(kFullMask, ticket, 0);
+  if (ticket != gridDim.x - 1) return;
+  __threadfence();  // no partial is read before the ticket
+  __syncwarp();
+  sum = 0.0f;
+  for (unsigned i = threadIdx.x; i < gridDim.x; i += 32) {
+    sum += __ldcg(partials + i);  // from L2: another SM wrote it
+  }
+  sum = warpReduceSum(sum);
+  if (threadIdx.x == 0) *result = sum;
+}
+
+template <int kThreads>
+__global__ void reduceLastBlock(const float* x, std::int64_t n,
+                                float* partials, unsigned* tickets,
+                                float* result) {
+  const float sum = blockReduceSum<kThreads>(sumVectors<kThreads>(x, n));
+  if (threadIdx.x < 32) finishInLastBlock(sum, partials, tickets, result);
+}
+// end snippet
+
+// v10 changes how much is under way: each thread issues kLoads independent
+// loads before it adds, so that more bytes are in flight. One guard covers a
+// whole tile (kLoads * kThreads float4s): with a guard on each load the
+// compiler would not keep the loads together. __ldcs: read once, so the first
+// to be evicted. One warp: kLoads * 512 bytes under way. Launch: as many
+// blocks as are resident at once (launchInFlight), or fewer for a small n: a
+// grid with a fraction of a wave leaves SMs idle at the end.
+// snippet: v10-in-flight
+template <int kThreads, int kPerThread>
+__global__ void reduceInFlight(const float* x, std::int64_t n, float* partials,
+                               unsigned* tickets, float* result) {
+  constexpr int kTile = kThreads * kPerThread;  // float4s
+  const Vectors v = splitVectors(x, n);
+  const std::int64_t tiles = v.count / kTile;
+  float sum = 0.0f;
+  for (std::int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+    const float4* from = v.body + tile * kTile + threadIdx.x;
+    float4 values[kPerThread];
+#pragma unroll
+    for (int k = 0; k < kPerThread; ++k) {
+      values[k] = __ldcs(from + k * kThreads);
+    }
+#pragma unroll
+    for (int k = 0; k < kPerThread; ++k) sum += sumOf(values[k]);
+  }
+  // Less than a tile is left: the last block, which has the fewest tiles.
+  if (blockIdx.x == gridDim.x - 1) {
+    for (std::int64_t i = tiles * kTile + threadIdx.x; i < v.count;
+         i += kThreads) {
+      sum += sumOf(v.body[i]);
+    }
+    sum += sumLeftOver(x, n, v);
+  }
+  sum = blockReduceSum<kThreads>(sum);
+  if (threadIdx.x < 32) finishInLastBlock(sum, partials, tickets, result);
+}
+// end snippet
+
+// ---- input and CPU reference ----------------------------------------------
+
+// Ones: one element dropped or read twice moves the sum by exactly one.
+// Position data: -2, -1, 1 or 2 by a hash of the index, so that the right
+// count from the wrong addresses fails too. A sum of m of these, chosen
+// without looking at them, strays from 0 by about 1.6 * sqrt(m): below 2^24
+// by far for every m here, so each partial sum is an exact integer, whatever
+// the order. Fractions: rounded in every addition, so the order shows.
+enum class Pattern { ones, position, fractions };
+
+__host__ __device__ inline float valueAt(Pattern pattern, std::int64_t i) {
+  if (pattern == Pattern::ones) return 1.0f;
+  std::uint32_t h = std::uint32_t(i) * 0x9e3779b1u +
+                    std::uint32_t(std::uint64_t(i) >> 32) * 0x632be5abu;
+  h = (h ^ (h >> 15)) * 0x2545f491u;
+  h = (h ^ (h >> 13)) * 0xd1342543u;
+  if (pattern == Pattern::fractions) return float(h >> 8) / float(kExact);
+  const int v = int(h >> 30) - 2;  // -2, -1, 0, 1
+  return float(v + (v >= 0));
+}
+
+// Fills copy blockIdx.y, n floats; the rest of its stride keeps its NaNs.
+__global__ void fillInput(float* x, std::int64_t n, std::int64_t stride,
+                          Pattern pattern) {
+  const std::int64_t step = std::int64_t(gridDim.x) * blockDim.x;
+  for (std::int64_t i = std::int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
+       i < n; i += step) {
+    x[blockIdx.y * stride + i] = valueAt(pattern, i);
+  }
+}
+
+// Counts the i < n with x[i] != y[i]; NaN differs from everything.
+__global__ void countDifferences(const float* x, const float* y,
+                                 std::int64_t n, unsigned long long* count) {
+  const std::int64_t step = std::int64_t(gridDim.x) * blockDim.x;
+  for (std::int64_t i = std::int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
+       i < n; i += step) {
+    if (!(x[i] == y[i])) atomicAdd(count, 1ull);
+  }
+}
+
+// The reference: elements first to last - 1 of a pattern, added in double.
+double sumCpu(Pattern pattern, std::int64_t first, std::int64_t last) {
+  double sums[4] = {};  // four chains, or the adder's latency would show
+  std::int64_t i = first;
+  for (; i + 4 <= last; i += 4) {
+    for (int k = 0; k < 4; ++k) sums[k] += valueAt(pattern, i + k);
+  }
+  for (; i < last; ++i) sums[0] += valueAt(pattern, i);
+  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
+// Total of n position values. Goes on from the largest n asked for so far.
+double positionTotal(std::int64_t n) {
+  static std::int64_t known = 0;
+  static double total = 0.0;
+  if (n < known) return sumCpu(Pattern::position, 0, n);
+  total += sumCpu(Pattern::position, known, n);
+  known = n;
+  return total;
+}
+
+// ---- launches: how each row is started ------------------------------------
+
+struct Work {           // what a row may use beside its input and output
+  float* partials;      // one a block of the fixed grid or of the wave
+  unsigned* tickets;    // one counter, 0 between launches
+  void* libraryTemp;    // the library's scratch memory
+  size_t libraryBytes;  // and its size
+  int wave;             // blocks of v10 that are resident at once
+  int partialCount;     // room in partials
+};
+
+constexpr std::int64_t divideUp(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+
+// Each starts its row over x[0, n) and returns how many floats it leaves in
+// out. Nothing is allocated and nothing waits.
+using Launch = std::int64_t (*)(const Work&, const float* x, std::int64_t n,
+                                float* out);
+
+unsigned gridOf(std::int64_t blocks) {
+  return unsigned(std::max<std::int64_t>(blocks, 1));
+}
+
+std::int64_t launchCopy(const Work&, const float* x, std::int64_t n,
+                        float* out) {
+  if ((reinterpret_cast<std::uintptr_t>(x) |
+       reinterpret_cast<std::uintptr_t>(out)) %
+          sizeof(float4) !=
+      0) {
+    throw std::invalid_argument("copyFloats needs 16-byte aligned pointers");
+  }
+  copyFloats<<<gridOf(divideUp(n / 4 + n % 4, kThreadsPerBlock)),
+               kThreadsPerBlock>>>(x, n, out);
+  return n;
+}
+
+std::int64_t launchTwoLoads(const Work&, const float* x, std::int64_t n,
+                            float* out) {
+  const unsigned grid = gridOf(divideUp(n, 2 * kThreadsPerBlock));
+  reduceSequentialTwoLoads<<<grid, kThreadsPerBlock>>>(x, n, out);
+  return grid;
+}
+
+template <void (*kKernel)(const float*, std::int64_t, float*)>
+std::int64_t launchFixedGrid(const Work&, const float* x, std::int64_t n,
+                             float* out) {
+  kKernel<<<kBlocks, kThreadsPerBlock>>>(x, n, out);
+  return kBlocks;
+}
+
+// snippet: v8-two-passes
+std::int64_t launchTwoLaunches(const Work& work, const float* x,
+                               std::int64_t n, float* out) {
+  constexpr int kThreads = kThreadsPerBlock;
+  reduceVectorized<kThreads><<<kBlocks, kThreads>>>(x, n, work.partials);
+  reduceUnrolled<kThreads><<<1, kThreads>>>(work.partials, kBlocks, out);
+  return 1;
+}
+// end snippet
+
+std::int64_t launchAtomic(const Work&, const float* x, std::int64_t n,
+                          float* out) {
+  reduceVectorizedAtomic<kThreadsPerBlock>
+      <<<kBlocks, kThreadsPerBlock>>>(x, n, out);
+  return 1;
+}
+
+std::int64_t launchLastBlock(const Work& work, const float* x, std::int64_t n,
+                             float* out) {
+  reduceLastBlock<kThreadsPerBlock>
+      <<<kBlocks, kThreadsPerBlock>>>(x, n, work.partials, work.tickets, out);
+  return 1;
+}
+
+std::int64_t launchInFlight(const Work& work, const float* x, std::int64_t n,
+                            float* out) {
+  constexpr int kThreads = kThreadsPerBlock;
+  const unsigned grid = gridOf(
+      std::min<std::int64_t>(work.wave, divideUp(n / 4, kThreads * kLoads)));
+  reduceInFlight<kThreads, kLoads>
+      <<<grid, kThreads>>>(x, n, work.partials, work.tickets, out);
+  return 1;
+}
+
+#ifndef LESSON_NO_CUB
+std::int64_t launchLibrary(const Work& work, const float* x, std::int64_t n,
+                           float* out) {
+  // snippet: library-call
+  size_t bytes = work.libraryBytes;
+  CUDA_CHECK(cub::DeviceReduce::Sum(work.libraryTemp, bytes, x, out, n));
+  // end snippet
+  return 1;
+}
+#endif
+
+// ---- the table of rows ----------------------------------------------------
+
+enum class Leaves { copy, partials, total };
+
+struct Row {
+  const char* label;
+  Leaves leaves;
+  Launch launch;
+  int resetByte = 0xff;  // what out holds before: NaNs, or 0 to add to
+  bool growth = false;   // stands in the second table too
+  bool ordered = false;  // promises the same bits in every launch
+};
+
+constexpr Row kRows[] = {
+    {"copy (ceiling)", Leaves::copy, launchCopy},
+    {"v4 two loads", Leaves::partials, launchTwoLoads},
+    {"v4c cascaded", Leaves::partials, launchFixedGrid<reduceCascaded>},
+    {"v5 shuffle tail", Leaves::partials, launchFixedGrid<reduceShuffleTail>},
+    {"v6 template", Leaves::partials,
+     launchFixedGrid<reduceUnrolled<kThreadsPerBlock>>},
+    {"v7 float4", Leaves::partials,
+     launchFixedGrid<reduceVectorized<kThreadsPerBlock>>},
+    {"v8 two launches", Leaves::total, launchTwoLaunches, 0xff, true, true},
+    {"v8a atomic finish", Leaves::total, launchAtomic, 0},
+    {"v9 last block", Leaves::total, launchLastBlock, 0xff, true, true},
+    {"v10 loads in flight", Leaves::total, launchInFlight, 0xff, true, true},
+#ifndef LESSON_NO_CUB
+    {"library", Leaves::total, launchLibrary, 0xff, true},
+#endif
+};
+constexpr int kRowCount = int(std::size(kRows));
+
+// ---- checks ---------------------------------------------------------------
+
+constexpr std::int64_t kPad = 1024;  // floats of poison behind a buffer
+constexpr std::int64_t kHuge = (std::int64_t(1) << 31) + 5;
+constexpr size_t kSpareBytes = size_t(64) << 20;  // not ours to take
+
+// Copies of an input, one after another, each followed by NaNs.
+struct Input {
+  const float* data;
+  std::int64_t n, stride;
+  int copies;
+  const float* copy(int i) const { return data + (i % copies) * stride; }
+};
+
+std::int64_t strideOf(std::int64_t n) {
+  return divideUp(n, kPad) * kPad + kPad;
+}
+size_t bytesOf(std::int64_t floats) { return size_t(floats) * sizeof(float); }
+std::int64_t floatsFor(const Device& device, std::int64_t n) {
+  return strideOf(n) * copiesBeyondL2(device, bytesOf(n));
+}
+
+// Floats of out that a row may be given, the last kPad of them to stay as
+// they are: n, one a block, or one a launch.
+std::int64_t outFloats(const Row& row, std::int64_t n) {
+  if (row.leaves == Leaves::copy) return n + kPad;
+  if (row.leaves == Leaves::total) return kMaxLaunches + kPad;
+  return std::max<std::int64_t>(kBlocks, divideUp(n, 2 * kThreadsPerBlock)) +
+         kPad;
+}
+
+// Fills x[0, copies * stride) with NaN, then each copy with n values.
+Input fill(float* x, std::int64_t n, int copies, Pattern pattern) {
+  const Input input = {x, n, strideOf(n), copies};
+  CUDA_CHECK(cudaMemset(x, 0xff, bytesOf(copies * input.stride)));
+  const unsigned blocks =
+      gridOf(std::min<std::int64_t>(divideUp(n, kThreadsPerBlock), 4096));
+  fillInput<<<dim3(blocks, unsigned(copies)), kThreadsPerBlock>>>(
+      x, n, input.stride, pattern);
+  CUDA_CHECK(cudaGetLastError());
+  return input;
+}
+
+std::vector<float> readBack(const float* d_x, std::int64_t n) {
+  std::vector<float> h_x(static_cast<size_t>(n));
+  CUDA_CHECK(cudaMemcpy(h_x.data(), d_x, bytesOf(n), cudaMemcpyDeviceToHost));
+  return h_x;
+}
+
+// The sum of what a row left in out[0, left). For the copy: `want` where
+// every element equals its source, NaN otherwise.
+double totalOf(const Row& row, const float* x, const float* out,
+               std::int64_t left, double want) {
+  if (row.leaves == Leaves::copy) {
+    DeviceArray<unsigned long long> count(1);
+    unsigned long long differ = 0;
+    CUDA_CHECK(cudaMemset(count.data, 0, sizeof(differ)));
+    countDifferences<<<kBlocks, kThreadsPerBlock>>>(x, out, left, count.data);
+    CUDA_CHECK(cudaGetLastError());
+    CUDA_CHECK(cudaMemcpy(&differ, count.data, sizeof(differ),
+                          cudaMemcpyDeviceToHost));
+    return differ == 0 ? want : std::nan("");
+  }
+  double total = 0.0;
+  for (float value : readBack(out, left)) total += value;
+  return total;
+}
+
+// Runs a row once, untimed, over x[0, n) on poisoned memory. Returns whether
+// it left `want` and nothing behind.
+bool runsRight(const Row& row, const Work& work, const float* x,
+               std::int64_t n, float* out, double want) {
+  const std::int64_t room = outFloats(row, n);
+  CUDA_CHECK(cudaMemset(out, row.resetByte, bytesOf(room)));
+  CUDA_CHECK(cudaMemset(work.partials, 0xff, bytesOf(work.partialCount)));
+  const std::int64_t left = row.launch(work, x, n, out);
+  CUDA_CHECK(cudaGetLastError());
+  CUDA_CHECK(cudaDeviceSynchronize());
+  const double got = totalOf(row, x, out, left, want);
+  bool ok = gate("total", got == want, "%s, n = %lld: %.1f, not %.1f",
+                 row.label, static_cast<long long>(n), got, want);
+  const std::vector<float> behind = readBack(out + left, room - left);
+  std::vector<float> reset(behind.size());
+  std::memset(reset.data(), row.resetByte, bytesOf(room - left));
+  ok &=
+      gate("nothing-behind",
+           std::memcmp(behind.data(), reset.data(), bytesOf(room - left)) == 0,
+           "%s, n = %lld: wrote behind its output", row.label,
+           static_cast<long long>(n));
+  return ok;
+}
+
+// Times a row; checks what every timed launch left. Where a row leaves one
+// float, launch i leaves it in out[i].
+Timing timeRow(const Row& row, const Work& work, const Input& input,
+               float* out, double want) {
+  const bool one = row.leaves == Leaves::total;
+  const std::int64_t room = outFloats(row, input.n);
+  CUDA_CHECK(cudaMemset(out, row.resetByte, bytesOf(room)));
+  std::int64_t left = 0;
+  const Timing timing = timeKernel([&](int i) {
+    left = row.launch(work, input.copy(i), input.n, one ? out + i : out);
+  });
+  if (!one) {
+    const double got = totalOf(row, input.data, out, left, want);
+    gate("timed-total", got == want, "%s: %.1f, not %.1f", row.label, got,
+         want);
+    return timing;
+  }
+  float reset = 0.0f;
+  std::memset(&reset, row.resetByte, sizeof(reset));
+  const std::vector<float> words = readBack(out, room);
+  int wrong = 0, touched = 0;
+  for (int i = 0; i < int(room); ++i) {
+    const float& word = words[size_t(i)];
+    if (i < timing.launches) {
+      wrong += !(word == want);
+    } else {
+      touched += std::memcmp(&word, &reset, sizeof(reset)) != 0;
+    }
+  }
+  gate("timed-total", wrong == 0, "%s: %d of %d launches are wrong", row.label,
+       wrong, timing.launches);
+  gate("timed-nothing-else", touched == 0,
+       "%s: %d words that no launch was given", row.label, touched);
+  return timing;
+}
+
+// A rate as a share of a ceiling, 7 columns wide; n/a where there is none.
+std::string percent(double rate, double ceiling) {
+  char text[16];
+  std::snprintf(text, sizeof(text), "%6.1f%%", 100 * rate / ceiling);
+  return ceiling > 0.0 ? text : "    n/a";
+}
+
+// ---- the three parts ------------------------------------------------------
+
+void printTable(const Device& device, const Work& work, float* pool,
+                float* out) {
+  const int copies = copiesBeyondL2(device, bytesOf(kElems));
+  const double bytes = double(bytesOf(kElems));
+  bool right[kRowCount];
+  Input input = fill(pool, kOnes, 1, Pattern::ones);
+  for (int r = 0; r < kRowCount; ++r) {
+    right[r] = runsRight(kRows[r], work, input.data, kOnes, out, kOnes);
+  }
+  input = fill(pool, kElems, copies, Pattern::position);
+  const double want = positionTotal(kElems);
+  for (int r = 0; r < kRowCount; ++r) {
+    right[r] &= runsRight(kRows[r], work, input.data, kElems, out, want);
+  }
+
+  std::printf(
+      "\n%lld floats (%.0f MB), %d copies in turn; %d threads a block;\n"
+      "grid of v4c to v9: %d blocks, of v10: up to %d\n\n"
+      "%-20s %9s %7s %7s %7s %7s  %s\n",
+      static_cast<long long>(kElems), bytes / 1e6, copies, kThreadsPerBlock,
+      kBlocks, work.wave, "row", "ms", "spread", "GB/s", "% copy", "% peak",
+      "leaves");
+  int printed = 0;
+  double copyRate = 0.0, best = 0.0;
+  Timing timings[kRowCount];
+  for (int r = 0; r < kRowCount; ++r) {
+    if (!right[r]) continue;  // a wrong row has no time
+    const Row& row = kRows[r];
+    const bool isCopy = row.leaves == Leaves::copy;
+    timings[r] = timeRow(row, work, input, out, want);
+    const double rate = (isCopy ? 2 : 1) * bytes / (timings[r].ms * 1e6);
+    if (isCopy) copyRate = rate;
+    best = std::max(best, rate);
+    std::printf("%-20s %9.4f %6.1f%% %7.0f %s %s  %s\n", row.label,
+                timings[r].ms, 100 * timings[r].spread, rate,
+                percent(rate, copyRate).c_str(),
+                percent(rate, device.peakGBs).c_str(),
+                isCopy                           ? "n floats"
+                : row.leaves == Leaves::partials ? "partials"
+                                                 : "one float");
+    ++printed;
+  }
+  gate("rows-printed", printed == kRowCount, "%d rows of %d", printed,
+       kRowCount);
+#ifdef LESSON_NO_CUB
+  std::printf("LESSON_NO_CUB: built without the library row.\n");
+#endif
+
+  CUDA_CHECK(cudaMemset(out, 0xff, bytesOf(kElems)));
+  const Timing memcpyTiming = timeKernel([&](int i) {
+    CUDA_CHECK(cudaMemcpyAsync(out, input.copy(i), bytesOf(kElems),
+                               cudaMemcpyDeviceToDevice));
+  });
+  const double memcpyRate = 2 * bytes / (memcpyTiming.ms * 1e6);
+  std::printf(
+      "\nGB/s: 4n bytes read, and for the copy 4n written as well.\n"
+      "cudaMemcpyAsync of the same bytes: %.4f ms, %.0f GB/s; the copy row\n"
+      "runs at %.2f of that rate.\n",
+      memcpyTiming.ms, memcpyRate, copyRate / memcpyRate);
+  if (best > copyRate) {
+    std::printf(
+        "Rows above 100 %% of copy: they only read, while half of the copy's\n"
+        "bytes are writes. For them the ceiling is the peak.\n");
+  }
+  // Do the rungs from v4c to v6 buy anything on this card?
+  double slow = 0.0, fast = 0.0, spread = 0.0;
+  for (int r = 2; r <= 4; ++r) {
+    slow = std::max(slow, timings[r].ms);
+    fast = r == 2 ? timings[r].ms : std::min(fast, timings[r].ms);
+    spread = std::max(spread, timings[r].spread);
+  }
+  std::printf(
+      "%s, %s and %s: the slowest takes %.1f %% longer than the fastest;\n"
+      "one row's batches differ by up to %.1f %%.%s\n",
+      kRows[2].label, kRows[3].label, kRows[4].label, 100 * (slow / fast - 1),
+      100 * spread,
+      slow / fast - 1 <= spread ? " These rungs buy nothing here." : "");
+}
+
+void printRepeatability(const Work& work, float* pool, float* out) {
+  constexpr int kRepeats = 100;
+  const Input input = fill(pool, kElems, 1, Pattern::fractions);
+  std::printf("\nThe same fractions %d times; different totals left:",
+              kRepeats);
+  for (const Row& row : kRows) {
+    if (row.leaves != Leaves::total) continue;
+    CUDA_CHECK(cudaMemset(out, row.resetByte, bytesOf(kRepeats)));
+    for (int i = 0; i < kRepeats; ++i) {
+      row.launch(work, input.data, kElems, out + i);
+    }
+    CUDA_CHECK(cudaGetLastError());
+    std::vector<float> totals = readBack(out, kRepeats);
+    std::sort(totals.begin(), totals.end());
+    const auto distinct =
+        std::unique(totals.begin(), totals.end()) - totals.begin();
+    std::printf("%s %s %d", &row == kRows ? "" : ",", row.label,
+                int(distinct));
+    gate("same-bits", !row.ordered || distinct == 1,
+         "%s left %d different totals", row.label, int(distinct));
+  }
+  std::printf("\n");
+}
+
+void printGrowth(const Device& device, const Work& work, float* pool,
+                 float* out, int last) {
+  std::printf("\nHow it grows: ms and GB/s, median of %d alternating rounds\n",
+              kRounds);
+  std::printf("%-6s", "n");
+  for (const Row& row : kRows) {
+    const int firstWord = int(std::strcspn(row.label, " "));
+    if (row.growth) std::printf(" %9.*s   GB/s", firstWord, row.label);
+  }
+  std::printf("  spread  library/v10\n");
+  double firstMs = 0.0, bestRate = 0.0;
+  std::vector<double> rates;
+  int launchBound = kGrowthFirst, memoryBound = last;
+  for (int e = kGrowthFirst; e <= last; e += kGrowthStep) {
+    const std::int64_t n = std::int64_t(1) << e;
+    const Input input =
+        fill(pool, n, copiesBeyondL2(device, bytesOf(n)), Pattern::position);
+    const double want = positionTotal(n);
+    std::vector<double> ms[kRowCount];
+    for (int round = 0; round < kRounds; ++round) {
+      for (int r = 0; r < kRowCount; ++r) {
+        if (!kRows[r].growth) continue;
+        if (round == 0 && !runsRight(kRows[r], work, input.data, n, out, want))
+          return;
+        ms[r].push_back(timeRow(kRows[r], work, input, out, want).ms);
+      }
+    }
+    std::printf("2^%d%s ", e, bytesOf(n) <= device.l2Bytes ? "*" : " ");
+    double spread = 0.0, v10 = 0.0;
+    for (int r = 0; r < kRowCount; ++r) {
+      if (!kRows[r].growth) continue;
+      std::sort(ms[r].begin(), ms[r].end());
+      const double median = ms[r][kRounds / 2];
+      spread = std::max(spread, (ms[r].back() - ms[r].front()) / median);
+      std::printf(" %9.4f %6.0f", median, double(bytesOf(n)) / (median * 1e6));
+      if (kRows[r].launch == launchInFlight) v10 = median;
+    }
+    std::printf(" %6.1f%%", 100 * spread);
+#ifndef LESSON_NO_CUB
+    std::printf(" %9.2f", ms[kRowCount - 1][kRounds / 2] / v10);
+#endif
+    std::printf("\n");
+    if (e == kGrowthFirst) firstMs = v10;
+    if (v10 < 2 * firstMs) launchBound = e;
+    rates.push_back(double(bytesOf(n)) / (v10 * 1e6));
+    bestRate = std::max(bestRate, rates.back());
+  }
+  for (size_t k = rates.size(); k-- > 0 && rates[k] >= 0.8 * bestRate;) {
+    memoryBound = kGrowthFirst + int(k) * kGrowthStep;
+  }
+  std::printf(
+      "* n floats fit in L2; the copies in turn keep them out of it.\n"
+      "v10 is bound by the launch up to 2^%d (less than twice the time of\n"
+      "2^%d), by memory from 2^%d on (80 %% of its best rate or more).\n",
+      launchBound, kGrowthFirst, memoryBound);
+}
+
+// Lengths that no block divides, a base that no float4 may be read from.
+void checkAwkward(const Work& work) {
+  constexpr std::int64_t kMi = 1 << 20;
+  const std::int64_t lengths[] = {
+      0, 1, 2, 3, 31, 32, 33, 1023, 1025, kMi - 1, kMi + 1, kMi + 2, kMi + 3};
+  DeviceArray<float> x(size_t(strideOf(kMi + 4) + 1));
+  DeviceArray<float> out(size_t(outFloats(kRows[0], kMi + 4)));
+  int runs = 0, refused = 0;
+  for (int offset = 0; offset < 2; ++offset) {
+    for (const std::int64_t n : lengths) {
+      for (const Pattern pattern : {Pattern::ones, Pattern::position}) {
+        CUDA_CHECK(cudaMemset(x.data, 0xff, sizeof(float)));
+        const Input input = fill(x.data + offset, n, 1, pattern);
+        const double want = sumCpu(pattern, 0, n);
+        for (const Row& row : kRows) {
+          if (offset == 1 && row.leaves == Leaves::copy) {
+            try {
+              row.launch(work, input.data, n, out.data);
+              gate("misaligned-copy", false, "%s took a misaligned base",
+                   row.label);
+            } catch (const std::invalid_argument&) {
+              ++refused;
+            }
+            continue;
+          }
+          runsRight(row, work, input.data, n, out.data, want);
+          ++runs;
+        }
+      }
+    }
+  }
+  std::printf(
+      "\nAwkward inputs, not timed: %d lengths from 0 to 2^20 + 3, two\n"
+      "patterns, an aligned base and one 4 bytes past it: %d runs; the copy\n"
+      "refused the misaligned base %d times.\n",
+      int(std::size(lengths)), runs, refused);
+}
+
+// More elements than 32-bit indices reach, where the card has the memory.
+void checkHuge(const Work& work) {
+  size_t free = 0, total = 0;
+  CUDA_CHECK(cudaMemGetInfo(&free, &total));
+  const size_t need =
+      bytesOf(strideOf(kHuge)) + bytesOf(outFloats(kRows[0], kHuge));
+  if (kQuick || need + kSpareBytes > free) {
+    std::printf("n = 2^31 + 5 left out: %s (%.1f GB needed, %.1f GB free).\n",
+                kQuick ? "LESSON_QUICK" : "not enough memory",
+                double(need) / 1e9, double(free) / 1e9);
+    return;
+  }
+  DeviceArray<float> x(size_t(strideOf(kHuge)));
+  DeviceArray<float> out(size_t(outFloats(kRows[0], kHuge)));
+  const Input input = fill(x.data, kHuge, 1, Pattern::position);
+  const double want = positionTotal(kHuge);
+  int right = 0;
+  for (const Row& row : kRows) {
+    right += runsRight(row, work, input.data, kHuge, out.data, want);
+  }
+  std::printf("n = 2^31 + 5: %d rows of %d are right.\n", right, kRowCount);
+}
+
+int main() try {
+  Device device;
+  int code =
+      openDevice(7, 5, reinterpret_cast<const void*>(&copyFloats), &device);
+  if (code != 0) return code;
+
+  int perSm = 0;
+  CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+      &perSm, reduceInFlight<kThreadsPerBlock, kLoads>, kThreadsPerBlock, 0));
+  gate("wave", perSm > 0, "no block of v10 fits on an SM");
+  Work work = {};
+  work.wave = std::max(perSm, 1) * device.sms;
+  work.partialCount = std::max(kBlocks, work.wave);
+#ifndef LESSON_NO_CUB
+  for (const std::int64_t n : {kElems, kHuge}) {
+    size_t bytes = 0;
+    CUDA_CHECK(cub::DeviceReduce::Sum(nullptr, bytes, work.partials,
+                                      work.partials, n));
+    work.libraryBytes = std::max(work.libraryBytes, bytes);
+  }
+#endif
+
+  // One pool holds every input in turn: that of the first table, and as far
+  // as the memory goes those of the second.
+  const auto poolFor = [&](int e) {
+    return std::max(floatsFor(device, kElems),
+                    floatsFor(device, std::int64_t(1) << e));
+  };
+  const std::int64_t outRoom =
+      std::max(outFloats(kRows[0], kElems), outFloats(kRows[6], kElems));
+  const size_t other =
+      bytesOf(outRoom + work.partialCount) + work.libraryBytes + kSpareBytes;
+  size_t free = 0, total = 0;
+  CUDA_CHECK(cudaMemGetInfo(&free, &total));
+  int last = kGrowthLast;
+  while (last - kGrowthStep >= kGrowthFirst &&
+         bytesOf(poolFor(last)) + other > free) {
+    last -= kGrowthStep;
+  }
+  code = requireMemory(device, bytesOf(poolFor(last)) + other);
+  if (code != 0) return code;
+
+  DeviceArray<float> partials(size_t(work.partialCount));
+  DeviceArray<unsigned> tickets(1);
+  DeviceArray<char> libraryTemp(std::max<size_t>(work.libraryBytes, 1));
+  work.partials = partials.data;
+  work.tickets = tickets.data;
+  work.libraryTemp = libraryTemp.data;
+  CUDA_CHECK(cudaMemset(work.tickets, 0, sizeof(unsigned)));
+  {
+    DeviceArray<float> pool(size_t(poolFor(last)));
+    DeviceArray<float> out(static_cast<size_t>(outRoom));
+    printTable(device, work, pool.data, out.data);
+    printRepeatability(work, pool.data, out.data);
+    printGrowth(device, work, pool.data, out.data, last);
+    if (last < kGrowthLast) {
+      std::printf("2^%d and more left out: %.1f GB of memory were free.\n",
+                  last + kGrowthStep, double(free) / 1e9);
+    }
+  }
+  checkAwkward(work);
+  checkHuge(work);
+
+  unsigned ticketsLeft = 1;
+  CUDA_CHECK(cudaMemcpy(&ticketsLeft, work.tickets, sizeof(ticketsLeft),
+                        cudaMemcpyDeviceToHost));
+  gate("tickets-reset", ticketsLeft == 0, "%u tickets left", ticketsLeft);
+  if (failures() > 0) {
+    std::printf("\n%d checks failed.\n", failures());
+    return 1;
+  }
+  std::printf("\nAll checks passed.\n");
+  return 0;
+} catch (const std::exception& e) {
+  std::fprintf(stderr, "FAILED: %s\n", e.what());
+  return 1;
+}
