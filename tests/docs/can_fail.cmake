@@ -1,0 +1,63 @@
+# cmake -DROOT=DIR -DWORK=DIR -P can_fail.cmake
+# workflows.cmake fails when it should: each fault is planted in a copy.
+cmake_minimum_required(VERSION 3.25)
+
+# planted(FILE OLD NEW TEXT): OLD, which must be there, becomes NEW, and the
+# check reports TEXT.
+function(planted file old new text)
+  file(REMOVE_RECURSE "${WORK}")
+  file(COPY "${ROOT}/.github" DESTINATION "${WORK}")
+  if(NOT old STREQUAL "")
+    file(READ "${WORK}/.github/${file}" content)
+    string(FIND "${content}" "${old}" at)
+    if(at EQUAL -1)
+      message(FATAL_ERROR "${file}: no `${old}` to edit")
+    endif()
+    string(REPLACE "${old}" "${new}" content "${content}")
+    file(WRITE "${WORK}/.github/${file}" "${content}")
+  endif()
+  execute_process(
+    COMMAND ${CMAKE_COMMAND} "-DROOT=${WORK}"
+      -P "${ROOT}/tests/docs/workflows.cmake"
+    RESULT_VARIABLE status
+    OUTPUT_VARIABLE output
+    ERROR_VARIABLE output)
+  string(REGEX REPLACE "[ \n]+" " " output "${output}")
+  if(text STREQUAL "")
+    if(NOT status EQUAL 0)
+      message(FATAL_ERROR "fails on a plain copy:\n${output}")
+    endif()
+    return()
+  endif()
+  string(FIND "${output}" "${text}" at)
+  if(status EQUAL 0 OR at EQUAL -1)
+    message(SEND_ERROR
+      "`${old}` -> `${new}` in ${file}: not reported as `${text}` "
+      "(status ${status}):\n${output}")
+  endif()
+endfunction()
+
+planted("" "" "" "")
+file(READ "${ROOT}/.github/workflows/ci.yml" ci)
+string(REGEX MATCH "@[0-9a-f]+ # v[0-9.]+" pin "${ci}")
+string(REGEX REPLACE " #.*" "" bare "${pin}")
+string(REGEX REPLACE "^@." "@" short "${pin}")
+planted(workflows/ci.yml "${pin}" "@v5" "is not `OWNER/ACTION@COMMIT")
+planted(workflows/ci.yml "${pin}" "${bare}" "is not `OWNER/ACTION@COMMIT")
+planted(workflows/ci.yml "${pin}" "${short}" "40 digits, not 39")
+planted(workflows/ci.yml "persist-credentials: false" "fetch-depth: 1"
+  "0 times `persist-credentials: false`")
+planted(workflows/ci.yml "contents: read" "contents: write"
+  "the only permission")
+planted(workflows/ci.yml "\npermissions:\n  contents: read\n" ""
+  "the only permission")
+planted(workflows/ci.yml "    timeout-minutes: 10\n" "" "time limits")
+planted(workflows/ci.yml "12.0.1-devel" "12.4.1-devel" "one 12.0 toolkit")
+planted(workflows/ci.yml "bash .ci/run" "true" "no `run: bash .ci/run`")
+planted(workflows/gpu.yml "  workflow_dispatch:\n" "  pull_request:\n"
+  "other events")
+planted(workflows/gpu.yml "!github.event.repository.fork" "always()"
+  "no `if:")
+planted(workflows/gpu.yml "--workflow --preset gpu" "--preset gpu"
+  "no `run: cmake --workflow")
+planted(actionlint.yaml "    - sm_90\n" "" "does not declare sm_90")
