@@ -1,0 +1,1320 @@
+// Day 77: thread block clusters and distributed shared memory
+// Question: what does the cluster machinery cost, and where does it pay?
+//
+// Rows:
+//   atomic baseline     day 24's tree, one atomic a block
+//   dsm, cluster of 1   the same as clusters of one block: prices the launch
+//   dsm, cluster of 2   partials meet in distributed shared memory, one
+//         atomic a cluster
+//   dsm, cluster of 4   the same, four blocks a cluster
+//   dsm, cluster of 8   the same, eight blocks: the largest portable size
+//   dsm, cluster of 16  the same, where the card allows the non-portable size
+//   few blocks          the baseline from one resident wave of blocks
+//   copy (ceiling)      16-byte copy of the matrix
+//   one block a row, two reads  sum the row, read it again, write it
+//   one block a row, row in shared memory  where the row fits in one SM
+//   cluster of 2 a row  each block holds half of the row in shared memory
+//   cluster of 4 a row  each block holds a quarter
+//   cluster of 8 a row  each block holds an eighth
+//
+// Not measured: the bandwidth and latency of distributed shared memory by
+//   themselves; other element types; rows that no cluster can hold.
+//
+// Build: nvcc -std=c++17 -O3 -arch=sm_90 -o cluster_reduction
+// cluster_reduction.cu Run:   ./cluster_reduction Verified: UNVERIFIED
+
+#include <cooperative_groups.h>
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstdarg>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace cg = cooperative_groups;
+
+// ---- helpers: the same text, byte for byte, in every lesson ---------------
+
+// A CUDA call that fails throws: which call, where, and what CUDA answered.
+// main() prints the message and returns 1; on the way there the destructors
+// below give back the device memory.
+inline void checkCuda(cudaError_t error, const char* call, const char* file,
+                      int line) {
+  if (error == cudaSuccess) return;
+  throw std::runtime_error(std::string(file) + ":" + std::to_string(line) +
+                           ": " + call + ": " + cudaGetErrorName(error) +
+                           ": " + cudaGetErrorString(error));
+}
+#define CUDA_CHECK(...) \
+  checkCuda((__VA_ARGS__), #__VA_ARGS__, __FILE__, __LINE__)
+
+// Device memory for n elements, freed when the array leaves its scope.
+template <typename T>
+struct DeviceArray {
+  T* data = nullptr;
+  explicit DeviceArray(size_t n) {
+    CUDA_CHECK(cudaMalloc(&data, n * sizeof(T)));
+  }
+  ~DeviceArray() { cudaFree(data); }
+  DeviceArray(const DeviceArray&) = delete;
+  DeviceArray& operator=(const DeviceArray&) = delete;
+};
+
+// Every check of a lesson passes through gate(): it prints and counts what
+// failed, and main() returns 1 if anything did. Returns ok.
+inline int& failures() {
+  static int count = 0;
+  return count;
+}
+inline bool gate(const char* name, bool ok, const char* format, ...) {
+  if (ok) return true;
+  ++failures();
+  va_list args;
+  va_start(args, format);
+  std::printf("FAILED %s: ", name);
+  std::vprintf(format, args);
+  std::printf("\n");
+  va_end(args);
+  return false;
+}
+
+// -DLESSON_QUICK: small inputs and one short batch, for compute-sanitizer.
+// Every check still runs; the times mean nothing, and the program says so.
+#ifdef LESSON_QUICK
+constexpr bool kQuick = true;
+#else
+constexpr bool kQuick = false;
+#endif
+
+// What the lessons ask of the card. peakGBs: memory clock x 2 x bus width,
+// in 1e9 bytes/s, or 0 where the driver does not tell.
+struct Device {
+  std::string name;
+  int major = 0, minor = 0, sms = 0;
+  size_t l2Bytes = 0;
+  double peakGBs = 0.0;
+};
+constexpr int kSkip = 77;  // exit code: this machine cannot run the lesson
+
+// Prints why this machine cannot run the lesson; returns kSkip.
+inline int refuse(const char* format, ...) {
+  va_list args;
+  va_start(args, format);
+  std::fprintf(stderr, "SKIPPED: ");
+  std::vfprintf(stderr, format, args);
+  std::fprintf(stderr, "\n");
+  va_end(args);
+  return kSkip;
+}
+
+inline int deviceAttribute(cudaDeviceAttr attribute) {
+  int value = 0;
+  CUDA_CHECK(cudaDeviceGetAttribute(&value, attribute, 0));
+  return value;
+}
+
+// Opens device 0 and proves that `kernel`, any kernel of this file, can run
+// on it. needMajor.needMinor: the lowest compute capability of the lesson.
+// Returns 0, or kSkip with the reason and the next step printed. Allocates
+// nothing.
+inline int openDevice(int needMajor, int needMinor, const void* kernel,
+                      Device* device) {
+  int driver = 0, toolkit = 0, count = 0;
+  CUDA_CHECK(cudaDriverGetVersion(&driver));  // 0 where there is no driver
+  CUDA_CHECK(cudaRuntimeGetVersion(&toolkit));
+  const int dMajor = driver / 1000, dMinor = driver % 100 / 10;
+  const int tMajor = toolkit / 1000, tMinor = toolkit % 100 / 10;
+
+  cudaError_t error = cudaGetDeviceCount(&count);
+  if (driver == 0) {
+    return refuse(
+        "no NVIDIA driver found (this program was built with CUDA %d.%d).\n"
+        "  Install the driver; in a container, start it with --gpus all; on\n"
+        "  a cluster, leave the login node (srun --gpus=1); in WSL, put\n"
+        "  /usr/lib/wsl/lib on LD_LIBRARY_PATH.",
+        tMajor, tMinor);
+  }
+  if (error == cudaErrorInsufficientDriver) {
+    return refuse(
+        "the driver supports CUDA %d.%d; this program was built with CUDA\n"
+        "  %d.%d. Update the driver, or rebuild with CUDA %d.%d or older and\n"
+        "  -arch=sm_XX (XX: nvidia-smi --query-gpu=compute_cap).",
+        dMajor, dMinor, tMajor, tMinor, dMajor, dMinor);
+  }
+  if (error == cudaErrorNoDevice || (error == cudaSuccess && count == 0)) {
+    const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+    return refuse(
+        "the driver (CUDA %d.%d) offers no GPU. CUDA_VISIBLE_DEVICES is\n"
+        "  %s%s%s: unset it or name a GPU that nvidia-smi lists. On a\n"
+        "  cluster, ask for a GPU; in a container, use --gpus all.",
+        dMajor, dMinor, visible ? "\"" : "", visible ? visible : "not set",
+        visible ? "\"" : "");
+  }
+  if (error != cudaSuccess) {
+    return refuse(
+        "the driver (CUDA %d.%d) does not work: %s: %s.\n"
+        "  Run nvidia-smi; where it fails too, mend the driver first.",
+        dMajor, dMinor, cudaGetErrorName(error), cudaGetErrorString(error));
+  }
+
+  device->major = deviceAttribute(cudaDevAttrComputeCapabilityMajor);
+  device->minor = deviceAttribute(cudaDevAttrComputeCapabilityMinor);
+  cudaDeviceProp properties;
+  CUDA_CHECK(cudaGetDeviceProperties(&properties, 0));
+  device->name = properties.name;
+  if (device->major * 10 + device->minor < needMajor * 10 + needMinor) {
+    return refuse(
+        "%s has compute capability %d.%d; this lesson needs %d.%d or newer.\n"
+        "  Choose another GPU with CUDA_VISIBLE_DEVICES, or another machine.",
+        device->name.c_str(), device->major, device->minor, needMajor,
+        needMinor);
+  }
+
+  cudaFuncAttributes attributes;  // asking for them loads the machine code
+  error = cudaFuncGetAttributes(&attributes, kernel);
+  if (error == cudaErrorNoKernelImageForDevice ||
+      error == cudaErrorInvalidDeviceFunction ||
+      error == cudaErrorUnsupportedPtxVersion ||
+      error == cudaErrorInvalidPtx || error == cudaErrorJitCompilerNotFound ||
+      error == cudaErrorJitCompilationDisabled) {
+    return refuse(
+        "this program holds no code that can run on %s: %s.\n"
+        "  The driver supports CUDA %d.%d, the program was built with CUDA\n"
+        "  %d.%d. Rebuild with -arch=sm_%d%d.",
+        device->name.c_str(), cudaGetErrorName(error), dMajor, dMinor, tMajor,
+        tMinor, device->major, device->minor);
+  }
+  if (error == cudaErrorMemoryAllocation) {
+    return refuse(
+        "%s has no memory left for this program to start.\n"
+        "  Stop the other programs that nvidia-smi lists, then run again.",
+        device->name.c_str());
+  }
+  if (error == cudaErrorDevicesUnavailable) {
+    return refuse(
+        "%s is held by another program (exclusive compute mode).\n"
+        "  Wait for it to end, or choose another GPU.",
+        device->name.c_str());
+  }
+  CUDA_CHECK(error);
+
+  device->sms = deviceAttribute(cudaDevAttrMultiProcessorCount);
+  device->l2Bytes = size_t(deviceAttribute(cudaDevAttrL2CacheSize));
+  device->peakGBs = deviceAttribute(cudaDevAttrMemoryClockRate) * 1e3 * 2.0 *
+                    deviceAttribute(cudaDevAttrGlobalMemoryBusWidth) / 8 / 1e9;
+  std::printf(
+      "%s, compute capability %d.%d, %d SMs, L2 %.1f MB\n"
+      "driver CUDA %d.%d, toolkit CUDA %d.%d, peak ",
+      device->name.c_str(), device->major, device->minor, device->sms,
+      double(device->l2Bytes) / 1e6, dMajor, dMinor, tMajor, tMinor);
+  if (device->peakGBs > 0.0) {
+    std::printf("%.0f GB/s (memory clock x 2 x bus width)\n", device->peakGBs);
+  } else {
+    std::printf("n/a (the driver does not tell the memory clock)\n");
+  }
+  if (kQuick) std::printf("LESSON_QUICK: the times below mean nothing.\n");
+  return 0;
+}
+
+// Returns 0 where `bytes` of device memory are free, or kSkip.
+inline int requireMemory(const Device& device, size_t bytes) {
+  size_t free = 0, total = 0;
+  CUDA_CHECK(cudaMemGetInfo(&free, &total));
+  if (bytes <= free) return 0;
+  return refuse(
+      "this lesson needs %.0f MB of device memory; %s has %.0f MB free.\n"
+      "  Stop the other programs that nvidia-smi lists, or make the input\n"
+      "  constants at the top of the file smaller.",
+      double(bytes) / 1e6, device.name.c_str(), double(free) / 1e6);
+}
+
+// How many copies of a buffer of `bytes` successive launches must walk over,
+// so that at least four times the L2 passes between two reads of one copy.
+inline int copiesBeyondL2(const Device& device, size_t bytes) {
+  return 2 + int(4 * device.l2Bytes / (bytes > 0 ? bytes : 1));
+}
+
+struct Event {
+  cudaEvent_t event = nullptr;
+  Event() { CUDA_CHECK(cudaEventCreate(&event)); }
+  ~Event() { cudaEventDestroy(event); }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+};
+
+// ms: median over the batches of the time a launch, in milliseconds.
+// spread: (slowest - fastest batch) / median. launches: how many launches
+// were made in all, the warm-up included; never more than kMaxLaunches.
+struct Timing {
+  double ms = 0.0, spread = 0.0;
+  int launches = 0;
+};
+constexpr int kMaxLaunches = 1 << 15;
+constexpr int kBatches = kQuick ? 1 : 9;
+constexpr double kBatchMs = kQuick ? 0.0 : 5.0;    // a batch lasts about this
+constexpr double kWarmUpMs = kQuick ? 0.0 : 50.0;  // idle clocks rise in it
+
+// Times launch(i), which starts launch i = 0, 1, 2, ... on the default
+// stream. i chooses the copy of the input, so that nothing comes from L2.
+template <typename Launch>
+Timing timeKernel(Launch launch) {
+  Event start, stop;
+  Timing timing;
+  auto batch = [&](int count) {  // milliseconds of `count` launches
+    float ms = 0.0f;
+    CUDA_CHECK(cudaEventRecord(start.event));
+    for (int k = 0; k < count; ++k) launch(timing.launches++);
+    CUDA_CHECK(cudaGetLastError());
+    CUDA_CHECK(cudaEventRecord(stop.event));
+    CUDA_CHECK(cudaEventSynchronize(stop.event));
+    CUDA_CHECK(cudaEventElapsedTime(&ms, start.event, stop.event));
+    return double(ms);
+  };
+  int count = 1;
+  for (double warm = 0.0;;) {
+    const double ms = batch(count);
+    warm += ms;
+    const int left = kMaxLaunches - timing.launches;
+    if (warm >= kWarmUpMs || left < (kBatches + 2) * count) break;
+    if (ms < kBatchMs && left >= (kBatches + 2) * 2 * count) count *= 2;
+  }
+  std::vector<double> ms(kBatches);
+  for (double& value : ms) value = batch(count) / count;
+  std::sort(ms.begin(), ms.end());
+  timing.ms = ms[kBatches / 2];
+  timing.spread = (ms.back() - ms.front()) / timing.ms;
+  return timing;
+}
+// ---- end of helpers -------------------------------------------------------
+
+// ---- what a student may edit ----------------------------------------------
+
+// Part 1. 611 = 13 x 47: no block size divides the length.
+constexpr int kElems = kQuick ? (1 << 16) - 611 : (1 << 24) - 611;
+constexpr int kThreadsPerBlock = 256;
+constexpr int kMaxClusterBlocks = 16;  // 8 is portable, more is an opt-in
+constexpr int kRepetitions = kQuick ? 10 : 1000;
+
+// Part 2. The matrix has kMatrixElems floats; a row has 2^kMinRowLog to
+// 2^kMaxRowLog of them.
+constexpr int kMatrixElems = kQuick ? 1 << 19 : 1 << 27;
+constexpr int kMinRowLog = 14;
+constexpr int kMaxRowLog = 18;
+constexpr int kMaxValue = 32;  // the elements are 1, 2, ... kMaxValue
+constexpr int kRowThreads[] = {256, 512, 1024};  // the trial takes the best
+
+static_assert(kElems > 0 && kElems < (1 << 24),
+              "a float counts ones exactly only below 2^24");
+static_assert(kThreadsPerBlock >= 32 && kThreadsPerBlock <= 1024 &&
+                  (kThreadsPerBlock & (kThreadsPerBlock - 1)) == 0,
+              "the tree halves the block: a power of two from 32 to 1024");
+static_assert(kMaxClusterBlocks >= 1 && kMaxClusterBlocks <= 32,
+              "one lane of a warp reads the partial of one block");
+static_assert(double(kMaxValue) * (1 << kMaxRowLog) < double(1 << 24),
+              "the sum of a row is exact in any order only below 2^24");
+static_assert(kMatrixElems % (1 << kMaxRowLog) == 0,
+              "every row length must divide the matrix");
+
+// ---- input ----------------------------------------------------------------
+
+__host__ __device__ inline std::uint64_t mix(std::uint64_t i) {
+  i = (i + 1) * 0x9E3779B97F4A7C15ull;
+  i ^= i >> 29;
+  i *= 0xBF58476D1CE4E5B9ull;
+  return i ^ (i >> 32);
+}
+
+// Part 1, counting: a dropped or doubled element is off by one.
+// Part 1, position: -2, -1, 1 or 2, so that the right number of elements
+// from the wrong addresses is wrong too.
+__host__ __device__ inline float sumValue(std::uint64_t i, bool counting) {
+  if (counting) return 1.0f;
+  const int k = int(mix(i) & 3);
+  return float(k < 2 ? k - 2 : k - 1);
+}
+
+// Part 2: 1 to kMaxValue, positive, so that no row sums to zero.
+__host__ __device__ inline float rowValue(std::uint64_t i) {
+  return float(mix(i) % kMaxValue + 1);
+}
+
+// Fills `copies` copies of the input of part 1, `stride` floats apart. What
+// lies between two copies stays NaN: a read past the end convicts itself.
+__global__ void fillSumInput(float* x, size_t n, size_t stride, int copies,
+                             bool counting) {
+  const size_t step = size_t(gridDim.x) * blockDim.x;
+  for (size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x; i < n;
+       i += step) {
+    for (int c = 0; c < copies; ++c) x[c * stride + i] = sumValue(i, counting);
+  }
+}
+
+// A matrix of `rows` rows of `length` floats. Rows start `pitch` floats
+// apart: a multiple of 4, so that every row starts on a 16-byte boundary.
+struct Matrix {
+  size_t rows;
+  int length, pitch;
+  Matrix(size_t rowCount, int rowLength)
+      : rows(rowCount), length(rowLength), pitch((rowLength + 3) / 4 * 4) {}
+  size_t floats() const { return rows * pitch; }
+};
+
+__global__ void fillMatrix(float* x, Matrix m) {
+  const size_t step = size_t(gridDim.x) * blockDim.x;
+  for (size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x;
+       i < m.rows * m.length; i += step) {
+    x[i / m.length * m.pitch + i % m.length] = rowValue(i);
+  }
+}
+
+// ---- sums inside a warp and a block ---------------------------------------
+
+// Every lane gets the sum over the warp.
+__device__ inline float warpSum(float value) {
+  for (int distance = 16; distance > 0; distance /= 2) {
+    value += __shfl_xor_sync(0xFFFFFFFFu, value, distance);
+  }
+  return value;
+}
+
+// Every thread gets the sum over the block.
+__device__ inline float blockSum(float value) {
+  __shared__ float warpSums[32];
+  const int lane = threadIdx.x % 32, warps = blockDim.x / 32;
+  value = warpSum(value);
+  if (lane == 0) warpSums[threadIdx.x / 32] = value;
+  __syncthreads();
+  return warpSum(lane < warps ? warpSums[lane] : 0.0f);
+}
+
+// ---- part 1: one reduction, two tails -------------------------------------
+
+// Day 24's tree with two loads a thread, the front half of every row of
+// part 1. Leaves the block's sum in tile[0].
+// One thread: a pair of elements kThreadsPerBlock apart, for every grid's
+// width of the input. One warp: 4 sectors a load, no bank conflict.
+// Launch assumption: kThreadsPerBlock threads; any number of blocks. A block
+// past the end of the input leaves an exact zero.
+__device__ void reduceBlockToTile(const float* in, size_t n, float* tile) {
+  const int t = threadIdx.x;
+  const size_t step = size_t(gridDim.x) * (2 * kThreadsPerBlock);
+  float sum = 0.0f;
+  for (size_t i = blockIdx.x * size_t(2 * kThreadsPerBlock) + t; i < n;
+       i += step) {
+    sum += in[i];
+    if (i + kThreadsPerBlock < n) sum += in[i + kThreadsPerBlock];
+  }
+  tile[t] = sum;
+  __syncthreads();
+  for (int s = kThreadsPerBlock / 2; s > 0; s /= 2) {
+    if (t < s) tile[t] += tile[t + s];
+    __syncthreads();
+  }
+}
+
+// The baseline: one atomic a block.
+// snippet: atomic-tail
+__global__ void reduceBlockAtomic(const float* in, size_t n, float* out) {
+  __shared__ float tile[kThreadsPerBlock];
+  reduceBlockToTile(in, n, tile);
+  if (threadIdx.x == 0) atomicAdd(out, tile[0]);
+}
+// end snippet
+
+// What changed: the blocks of a cluster add their sums through distributed
+// shared memory, so that one atomic a cluster is left.
+// One thread: lane r of the first warp of block 0 reads block r's sum.
+// One warp: as many remote reads as the cluster has blocks, one a lane.
+// Launch assumption: a whole number of clusters, at most 32 blocks each.
+// snippet: cluster-combine
+__global__ void reduceClusterDsm(const float* in, size_t n, float* out) {
+  __shared__ float tile[kThreadsPerBlock];
+  cg::cluster_group cluster = cg::this_cluster();
+  reduceBlockToTile(in, n, tile);
+
+  // Both barriers bear load. This one: every block of the cluster has
+  // started, and its tile[0] is written and visible, before anyone reads it.
+  cluster.sync();
+  if (cluster.block_rank() == 0 && threadIdx.x < 32) {
+    float sum = 0.0f;
+    if (threadIdx.x < cluster.num_blocks()) {
+      sum = cluster.map_shared_rank(tile, threadIdx.x)[0];
+    }
+    sum = warpSum(sum);
+    if (threadIdx.x == 0) atomicAdd(out, sum);
+  }
+  // And this one: no block leaves, and takes its shared memory with it,
+  // while block 0 may still read there.
+  cluster.sync();
+}
+// end snippet
+
+// ---- part 2: out = in * (1 / sum of the row) ------------------------------
+
+__device__ inline float sum4(float4 v) { return (v.x + v.y) + (v.z + v.w); }
+
+__device__ inline float4 scale4(float4 v, float scale) {
+  return make_float4(v.x * scale, v.y * scale, v.z * scale, v.w * scale);
+}
+
+// The ceiling. One thread: four float4, a block's width apart.
+// One warp: 16 sectors an access.
+constexpr int kCopyVectors = 4;
+__global__ void copyVectors(const float4* in, float4* out, size_t n) {
+  const size_t first =
+      blockIdx.x * size_t(kCopyVectors) * blockDim.x + threadIdx.x;
+  if (first + (kCopyVectors - 1) * blockDim.x < n) {
+    float4 v[kCopyVectors];
+#pragma unroll
+    for (int k = 0; k < kCopyVectors; ++k) {
+      v[k] = __ldcs(in + first + k * blockDim.x);
+    }
+#pragma unroll
+    for (int k = 0; k < kCopyVectors; ++k) {
+      __stcs(out + first + k * blockDim.x, v[k]);
+    }
+  } else {
+    for (size_t i = first; i < n; i += blockDim.x) __stcs(out + i, in[i]);
+  }
+}
+
+// One block a row: sum the row, read it again, write it.
+// One thread: kRowLoads float4 in flight. One warp: 16 sectors an access.
+// Launch assumption: one block a row, a whole number of warps.
+constexpr int kRowLoads = 8;
+__global__ void normaliseRowTwoReads(const float* in, float* out, int length,
+                                     int pitch) {
+  const size_t row = blockIdx.x * size_t(pitch);
+  const float4* from = reinterpret_cast<const float4*>(in + row);
+  float4* to = reinterpret_cast<float4*>(out + row);
+  const int vectors = length / 4, t = threadIdx.x, width = blockDim.x;
+  const int whole = vectors / (width * kRowLoads) * (width * kRowLoads);
+
+  float sum = 0.0f;
+  for (int i = t; i < whole; i += width * kRowLoads) {
+    float4 v[kRowLoads];
+#pragma unroll
+    for (int k = 0; k < kRowLoads; ++k) v[k] = from[i + k * width];
+#pragma unroll
+    for (int k = 0; k < kRowLoads; ++k) sum += sum4(v[k]);
+  }
+  for (int i = whole + t; i < vectors; i += width) sum += sum4(from[i]);
+  const int tail = vectors * 4 + t;  // the last partial vector
+  if (tail < length) sum += in[row + tail];
+
+  const float scale = __frcp_rn(blockSum(sum));  // one division a row
+  for (int i = t; i < whole; i += width * kRowLoads) {
+    float4 v[kRowLoads];
+#pragma unroll
+    for (int k = 0; k < kRowLoads; ++k) v[k] = __ldcs(from + i + k * width);
+#pragma unroll
+    for (int k = 0; k < kRowLoads; ++k) {
+      __stcs(to + i + k * width, scale4(v[k], scale));
+    }
+  }
+  for (int i = whole + t; i < vectors; i += width) {
+    __stcs(to + i, scale4(__ldcs(from + i), scale));
+  }
+  if (tail < length) out[row + tail] = in[row + tail] * scale;
+}
+
+// The bulk copy engine (compute capability 9.0) moves a run of 16-byte
+// vectors between global and shared memory by itself: one lane asks for it,
+// and no register and no other instruction is spent on it.
+
+__device__ inline std::uint32_t sharedAddress(const void* pointer) {
+  return std::uint32_t(__cvta_generic_to_shared(pointer));
+}
+
+// A barrier in shared memory that waits for one arrival and for the bytes
+// that this arrival announced.
+__device__ inline void initArrival(std::uint64_t* arrival) {
+  asm volatile(
+      "mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(sharedAddress(arrival))
+      : "memory");
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+// Starts the copy of `bytes` (a multiple of 16) from global memory.
+__device__ inline void bulkLoad(void* shared, const void* global,
+                                std::uint32_t bytes, std::uint64_t* arrival) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
+                   sharedAddress(arrival)),
+               "r"(bytes)
+               : "memory");
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
+      "[%0], [%1], %2, [%3];" ::"r"(sharedAddress(shared)),
+      "l"(global), "r"(bytes), "r"(sharedAddress(arrival))
+      : "memory");
+}
+
+// Waits until the announced bytes have arrived in shared memory.
+__device__ inline void waitArrival(std::uint64_t* arrival) {
+  std::uint32_t done = 0;
+  while (done == 0) {
+    asm volatile(
+        "{\n\t.reg .pred p;\n\t"
+        "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0;\n\t"
+        "selp.u32 %0, 1, 0, p;\n\t}"
+        : "=r"(done)
+        : "r"(sharedAddress(arrival))
+        : "memory");
+  }
+}
+
+// Copies `bytes` to global memory; returns when shared memory may be reused.
+// Each thread that wrote the shared memory must have made its writes visible
+// to the copy engine first: fenceForBulkStore(), then a barrier.
+__device__ inline void bulkStore(void* global, const void* shared,
+                                 std::uint32_t bytes) {
+  asm volatile(
+      "cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(
+          global),
+      "r"(sharedAddress(shared)), "r"(bytes)
+      : "memory");
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+__device__ inline void fenceForBulkStore() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+// What one warp holds of a row: `vectors` float4 in shared memory at `held`,
+// from `from`, for `to`; and, in the first warp of the last block, one
+// element a lane of the last partial vector.
+struct Piece {
+  const float4* from;
+  float4* to;
+  float4* held;
+  int vectors;
+  const float* lastFrom = nullptr;  // null: this lane holds none
+  float* lastTo = nullptr;
+  float last = 0.0f;
+};
+
+// Divides a row among `blocks` blocks and the block's share among its warps.
+// A short row leaves some of them with nothing; they still take part.
+__device__ inline Piece pieceOf(const float* in, float* out, int length,
+                                int pitch, float4* slice, int rank,
+                                int blocks) {
+  const size_t row = blockIdx.x / blocks * size_t(pitch);
+  const int vectors = length / 4, lane = threadIdx.x % 32;
+  const int warp = threadIdx.x / 32, warps = blockDim.x / 32;
+  const int blockShare = (vectors + blocks - 1) / blocks;
+  const int blockBegin = min(rank * blockShare, vectors);
+  const int blockVectors = min(blockShare, vectors - blockBegin);
+  const int warpShare = (blockVectors + warps - 1) / warps;
+  const int warpBegin = min(warp * warpShare, blockVectors);
+  Piece piece;
+  piece.vectors = min(warpShare, blockVectors - warpBegin);
+  piece.from =
+      reinterpret_cast<const float4*>(in + row) + blockBegin + warpBegin;
+  piece.to = reinterpret_cast<float4*>(out + row) + blockBegin + warpBegin;
+  piece.held = slice + warpBegin;
+  if (rank == blocks - 1 && warp == 0 && vectors * 4 + lane < length) {
+    piece.lastFrom = in + row + vectors * 4 + lane;
+    piece.lastTo = out + row + vectors * 4 + lane;
+  }
+  return piece;
+}
+
+// Brings a warp's piece into shared memory; returns the lane's part of the
+// sum.
+__device__ inline float holdPiece(Piece& piece) {
+  __shared__ std::uint64_t arrivals[32];
+  std::uint64_t* arrival = &arrivals[threadIdx.x / 32];
+  const int lane = threadIdx.x % 32;
+  if (lane == 0) initArrival(arrival);
+  __syncwarp();
+  if (lane == 0 && piece.vectors > 0) {
+    bulkLoad(piece.held, piece.from, piece.vectors * 16, arrival);
+  }
+  if (piece.lastFrom != nullptr) piece.last = *piece.lastFrom;
+  __syncwarp();
+  float sum = piece.last;
+  if (piece.vectors > 0) waitArrival(arrival);
+#pragma unroll 4
+  for (int i = lane; i < piece.vectors; i += 32) sum += sum4(piece.held[i]);
+  return sum;
+}
+
+// Scales a warp's piece where it lies and writes it.
+__device__ inline void writePiece(const Piece& piece, float scale) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll 4
+  for (int i = lane; i < piece.vectors; i += 32) {
+    piece.held[i] = scale4(piece.held[i], scale);
+  }
+  fenceForBulkStore();
+  __syncwarp();
+  if (lane == 0 && piece.vectors > 0) {
+    bulkStore(piece.to, piece.held, piece.vectors * 16);
+  }
+  if (piece.lastTo != nullptr) *piece.lastTo = piece.last * scale;
+}
+
+// One block a row that fits in one SM's shared memory: one read, one write.
+__global__ void normaliseRowShared(const float* in, float* out, int length,
+                                   int pitch) {
+  extern __shared__ float4 slice[];
+  Piece piece = pieceOf(in, out, length, pitch, slice, 0, 1);
+  const float sum = blockSum(holdPiece(piece));
+  writePiece(piece, __frcp_rn(sum));
+}
+
+// What changed: a cluster shares the row. Each block holds its slice in its
+// own shared memory; only the partial sums, 4 bytes a block, travel.
+// snippet: row-in-cluster
+__global__ void normaliseRowCluster(const float* in, float* out, int length,
+                                    int pitch) {
+  extern __shared__ float4 slice[];
+  __shared__ float partial;
+  cg::cluster_group cluster = cg::this_cluster();
+  const int rank = cluster.block_rank(), blocks = cluster.num_blocks();
+  Piece piece = pieceOf(in, out, length, pitch, slice, rank, blocks);
+  const float sum = blockSum(holdPiece(piece));
+  if (threadIdx.x == 0) partial = sum;
+
+  cluster.sync();  // every partial is written and visible
+  const int lane = threadIdx.x % 32;
+  const float rowSum =
+      warpSum(lane < blocks ? *cluster.map_shared_rank(&partial, lane) : 0.0f);
+  writePiece(piece, __frcp_rn(rowSum));
+  cluster.sync();  // no block leaves while its partial is read
+}
+// end snippet
+
+// ---- launches and queries -------------------------------------------------
+
+// "81.5%", or "n/a" where the whole is not known.
+std::string percent(double part, double whole) {
+  if (!(whole > 0.0)) return "n/a";
+  char text[16];
+  std::snprintf(text, sizeof(text), "%.0f%%", 100.0 * part / whole);
+  return text;
+}
+
+using RowKernel = void (*)(const float*, float*, int, int);
+
+// snippet: cluster-launch
+// A launch of blocks in clusters of clusterBlocks. The grid is padded to a
+// whole number of clusters: the driver refuses any other.
+struct ClusterLaunch {
+  cudaLaunchAttribute attribute{};
+  cudaLaunchConfig_t config{};
+  ClusterLaunch(size_t blocks, int threads, size_t dynamicBytes,
+                int clusterBlocks) {
+    const size_t clusters = (blocks + clusterBlocks - 1) / clusterBlocks;
+    attribute.id = cudaLaunchAttributeClusterDimension;
+    attribute.val.clusterDim.x = clusterBlocks;
+    attribute.val.clusterDim.y = 1;
+    attribute.val.clusterDim.z = 1;
+    config.gridDim = dim3(unsigned(clusters * clusterBlocks));
+    config.blockDim = dim3(threads);
+    config.dynamicSmemBytes = dynamicBytes;
+    config.attrs = &attribute;
+    config.numAttrs = 1;
+  }
+  ClusterLaunch(const ClusterLaunch&) = delete;
+  ClusterLaunch& operator=(const ClusterLaunch&) = delete;
+};
+
+constexpr size_t kSumBlocks =
+    (size_t(kElems) + 2 * kThreadsPerBlock - 1) / (2 * kThreadsPerBlock);
+
+void launchClusterDsm(int clusterBlocks, const float* in, size_t n,
+                      float* out) {
+  const ClusterLaunch launch(kSumBlocks, kThreadsPerBlock, 0, clusterBlocks);
+  CUDA_CHECK(cudaLaunchKernelEx(&launch.config, reduceClusterDsm, in, n, out));
+}
+// end snippet
+
+// snippet: cluster-query
+// The largest cluster in which this launch of the kernel can run at all.
+template <typename Kernel>
+int maxClusterBlocks(Kernel kernel, const ClusterLaunch& launch) {
+  int blocks = 0;
+  CUDA_CHECK(
+      cudaOccupancyMaxPotentialClusterSize(&blocks, kernel, &launch.config));
+  return blocks;
+}
+
+// How many of its clusters run at once. The driver knows where the SMs are:
+// a cluster lives inside one GPC, so SMs / clusterBlocks is not the answer.
+template <typename Kernel>
+int clustersAtOnce(Kernel kernel, const ClusterLaunch& launch) {
+  if (int(launch.attribute.val.clusterDim.x) >
+      maxClusterBlocks(kernel, launch)) {
+    return 0;
+  }
+  int clusters = 0;
+  CUDA_CHECK(
+      cudaOccupancyMaxActiveClusters(&clusters, kernel, &launch.config));
+  return clusters;
+}
+// end snippet
+
+// "1.30", or "-" for 0.
+std::string fixed2(double value) {
+  char text[16] = "-";
+  if (value > 0.0) std::snprintf(text, sizeof(text), "%.2f", value);
+  return text;
+}
+
+// ---- part 1: checks, times, table -----------------------------------------
+
+enum class Grid { kBlocks, kClusters, kFewBlocks };
+
+struct CostRow {
+  const char* label;
+  Grid grid;
+  int clusterBlocks;
+};
+
+constexpr CostRow kCostRows[] = {
+    {"atomic baseline", Grid::kBlocks, 1},
+    {"dsm, cluster of 1", Grid::kClusters, 1},
+    {"dsm, cluster of 2", Grid::kClusters, 2},
+    {"dsm, cluster of 4", Grid::kClusters, 4},
+    {"dsm, cluster of 8", Grid::kClusters, 8},
+    {"dsm, cluster of 16", Grid::kClusters, 16},
+    {"few blocks", Grid::kFewBlocks, 1},
+};
+
+// What part 1 must leave, summed in double. Every partial and every running
+// sum is exact in float, in whatever order, while the positive and the
+// negative elements each sum to less than 2^24.
+double sumReference(bool counting) {
+  double positive = 0.0, negative = 0.0;
+  for (int i = 0; i < kElems; ++i) {
+    const double value = sumValue(std::uint64_t(i), counting);
+    (value > 0.0 ? positive : negative) += value;
+  }
+  const double limit = 1 << 24;
+  gate("sum-input-exact", positive < limit && -negative < limit,
+       "the elements sum to %.0f and %.0f, not below 2^24", positive,
+       negative);
+  return positive + negative;
+}
+
+// The input and the results of part 1, and how a row is launched on them.
+// Launch i reads copy i % copies and adds into word i of the results.
+struct CostRun {
+  size_t stride;  // floats from one copy of the input to the next
+  int copies;
+  unsigned fewBlocks;
+  DeviceArray<float> input, results;
+
+  explicit CostRun(const Device& device)
+      : stride((size_t(kElems) + 63) / 64 * 64 + 64),
+        copies(copiesBeyondL2(device, kElems * sizeof(float))),
+        input(stride * copies),
+        results(kMaxLaunches) {
+    int blocksAnSm = 0;
+    CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+        &blocksAnSm, reduceBlockAtomic, kThreadsPerBlock, 0));
+    fewBlocks =
+        unsigned(std::min(kSumBlocks, size_t(device.sms) * blocksAnSm));
+  }
+
+  static size_t bytes(const Device& device) {
+    return (size_t(kElems) + 128) * sizeof(float) *
+               copiesBeyondL2(device, kElems * sizeof(float)) +
+           kMaxLaunches * sizeof(float);
+  }
+
+  void fill(bool counting) {
+    CUDA_CHECK(cudaMemset(input.data, 0xFF, stride * copies * sizeof(float)));
+    fillSumInput<<<1024, 256>>>(input.data, kElems, stride, copies, counting);
+    CUDA_CHECK(cudaGetLastError());
+  }
+
+  size_t atomics(const CostRow& row) const {
+    if (row.grid == Grid::kFewBlocks) return fewBlocks;
+    return (kSumBlocks + row.clusterBlocks - 1) / row.clusterBlocks;
+  }
+
+  void launch(const CostRow& row, int i) {
+    const float* in = input.data + i % copies * stride;
+    float* out = results.data + i;
+    if (row.grid == Grid::kClusters) {
+      launchClusterDsm(row.clusterBlocks, in, kElems, out);
+    } else {
+      reduceBlockAtomic<<<unsigned(atomics(row)), kThreadsPerBlock>>>(
+          in, kElems, out);
+    }
+  }
+
+  void clearResults() {
+    CUDA_CHECK(cudaMemset(results.data, 0, kMaxLaunches * sizeof(float)));
+  }
+
+  // The first `launches` words must hold `want`, the others still zero.
+  bool exact(int launches, double want) {
+    CUDA_CHECK(cudaGetLastError());
+    std::vector<float> words(kMaxLaunches);
+    CUDA_CHECK(cudaMemcpy(words.data(), results.data,
+                          kMaxLaunches * sizeof(float),
+                          cudaMemcpyDeviceToHost));
+    for (int i = 0; i < kMaxLaunches; ++i) {
+      const double expected = i < launches ? want : 0.0;
+      if (!(double(words[i]) == expected)) {
+        std::printf("launch %d left %.1f instead of %.1f\n", i,
+                    double(words[i]), expected);
+        return false;
+      }
+    }
+    return true;
+  }
+};
+
+void costOfClusters(const Device& device) {
+  const ClusterLaunch single(kSumBlocks, kThreadsPerBlock, 0, 1);
+  const int portable = maxClusterBlocks(reduceClusterDsm, single);
+  CUDA_CHECK(cudaFuncSetAttribute(
+      reduceClusterDsm, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
+  const int largest = maxClusterBlocks(reduceClusterDsm, single);
+  std::printf(
+      "\nPart 1: what clusters cost. Sum of %d floats, %d threads a block.\n"
+      "reduceClusterDsm, largest cluster: %d blocks, %d with the"
+      " non-portable opt-in.\n\n"
+      "%-20s %8s %8s %9s %7s %7s %7s %9s\n"
+      "%-20s %8s %8s %9s %7s %7s %7s %9s\n",
+      kElems, kThreadsPerBlock, portable, largest, "", "clusters", "global",
+      "time", "", "", "% of", "times", "row", "at once", "atomics", "ms",
+      "spread", "GB/s", "peak", "baseline");
+
+  CostRun run(device);
+  const double counted = sumReference(true), want = sumReference(false);
+  double baseline = 0.0, bestCluster = 0.0, few = 0.0;
+  for (const CostRow& row : kCostRows) {
+    int atOnce = 0;
+    if (row.grid == Grid::kClusters) {
+      const ClusterLaunch shape(kSumBlocks, kThreadsPerBlock, 0,
+                                row.clusterBlocks);
+      if (row.clusterBlocks <= kMaxClusterBlocks) {
+        atOnce = clustersAtOnce(reduceClusterDsm, shape);
+      }
+      if (atOnce == 0) {
+        std::printf("%-20s skipped: clusters here have at most %d blocks\n",
+                    row.label, std::min(largest, kMaxClusterBlocks));
+        continue;
+      }
+    }
+    auto repeat = [&](int launches) {
+      run.clearResults();
+      for (int i = 0; i < launches; ++i) run.launch(row, i);
+      return launches;
+    };
+    run.fill(true);
+    bool right = gate("sum-of-ones-exact",
+                      run.exact(repeat(run.copies), counted), "%s", row.label);
+    run.fill(false);
+    right = right &&
+            gate("repetitions-exact", run.exact(repeat(kRepetitions), want),
+                 "%s, one of %d launches", row.label, kRepetitions);
+    if (!right) continue;
+    run.clearResults();
+    const Timing timing = timeKernel([&](int i) { run.launch(row, i); });
+    if (!gate("timed-sums-exact", run.exact(timing.launches, want), "%s",
+              row.label)) {
+      continue;
+    }
+
+    const double gbs = kElems * sizeof(float) / timing.ms / 1e6;
+    if (row.grid == Grid::kBlocks) baseline = timing.ms;
+    if (row.grid == Grid::kFewBlocks) few = timing.ms;
+    const double ratio = baseline / timing.ms;
+    if (row.grid == Grid::kClusters) {
+      bestCluster = std::max(bestCluster, ratio);
+    }
+    std::printf("%-20s %8s %8zu %9.4f %6.1f%% %7.0f %7s %9.2f\n", row.label,
+                atOnce > 0 ? std::to_string(atOnce).c_str() : "-",
+                run.atomics(row), timing.ms, 100.0 * timing.spread, gbs,
+                percent(gbs, device.peakGBs).c_str(), ratio);
+  }
+  std::printf(
+      "\nGB/s: 4 bytes an element, read once. Times baseline: the baseline's"
+      " time over the\nrow's. Every row left the exact sum %d times.\n",
+      kRepetitions);
+  if (baseline > 0.0 && bestCluster > 0.0 && bestCluster < 1.0 && few > 0.0 &&
+      few < baseline) {
+    std::printf(
+        "Fewer atomics did not pay: the best cluster row reaches %.2f times"
+        " the baseline.\nFewer blocks did: %u instead of %zu reach %.2f"
+        " times.\n",
+        bestCluster, run.fewBlocks, kSumBlocks, baseline / few);
+  }
+}
+
+// ---- part 2: checks, times, table -----------------------------------------
+
+enum class Schedule { kCopy, kTwoReads, kShared, kCluster };
+
+struct RowSchedule {
+  const char* label;
+  Schedule schedule;
+  int clusterBlocks;
+};
+
+constexpr RowSchedule kRowSchedules[] = {
+    {"copy (ceiling)", Schedule::kCopy, 1},
+    {"one block a row, two reads", Schedule::kTwoReads, 1},
+    {"one block a row, row in shared memory", Schedule::kShared, 1},
+    {"cluster of 2 a row", Schedule::kCluster, 2},
+    {"cluster of 4 a row", Schedule::kCluster, 4},
+    {"cluster of 8 a row", Schedule::kCluster, 8},
+};
+constexpr int kSchedules = int(sizeof(kRowSchedules) / sizeof(RowSchedule));
+
+RowKernel rowKernel(Schedule schedule) {
+  if (schedule == Schedule::kTwoReads) return normaliseRowTwoReads;
+  if (schedule == Schedule::kShared) return normaliseRowShared;
+  return normaliseRowCluster;
+}
+
+// Dynamic shared memory of a block: its share of the row, in whole vectors.
+size_t sliceBytes(const RowSchedule& row, int length) {
+  if (row.schedule == Schedule::kCopy) return 0;
+  if (row.schedule == Schedule::kTwoReads) return 0;
+  return size_t(length / 4 + row.clusterBlocks - 1) / row.clusterBlocks * 16;
+}
+
+// The most that a block of the kernel can have; opts in to it.
+size_t maxSliceBytes(Schedule schedule) {
+  cudaFuncAttributes attributes;
+  CUDA_CHECK(cudaFuncGetAttributes(
+      &attributes, reinterpret_cast<const void*>(rowKernel(schedule))));
+  const int most = deviceAttribute(cudaDevAttrMaxSharedMemoryPerBlockOptin) -
+                   int(attributes.sharedSizeBytes);
+  CUDA_CHECK(cudaFuncSetAttribute(
+      rowKernel(schedule), cudaFuncAttributeMaxDynamicSharedMemorySize, most));
+  return size_t(most);
+}
+
+// How many rows are in progress at once; 0 where the schedule cannot run.
+int rowsAtOnce(const RowSchedule& row, int threads, const Matrix& m,
+               const Device& device) {
+  const size_t bytes = sliceBytes(row, m.length);
+  if (bytes > maxSliceBytes(row.schedule)) return 0;
+  if (row.schedule == Schedule::kCluster) {
+    const ClusterLaunch launch(m.rows * row.clusterBlocks, threads, bytes,
+                               row.clusterBlocks);
+    return clustersAtOnce(normaliseRowCluster, launch);
+  }
+  int blocksAnSm = 0;
+  CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+      &blocksAnSm, rowKernel(row.schedule), threads, bytes));
+  return blocksAnSm * device.sms;
+}
+
+void launchSchedule(const RowSchedule& row, int threads, const float* in,
+                    float* out, const Matrix& m) {
+  const size_t bytes = sliceBytes(row, m.length);
+  if (row.schedule == Schedule::kCluster) {
+    const ClusterLaunch launch(m.rows * row.clusterBlocks, threads, bytes,
+                               row.clusterBlocks);
+    CUDA_CHECK(cudaLaunchKernelEx(&launch.config, normaliseRowCluster, in, out,
+                                  m.length, m.pitch));
+  } else if (row.schedule == Schedule::kCopy) {
+    const size_t n = m.floats() / 4, tile = size_t(threads) * kCopyVectors;
+    copyVectors<<<unsigned((n + tile - 1) / tile), threads>>>(
+        reinterpret_cast<const float4*>(in), reinterpret_cast<float4*>(out),
+        n);
+  } else {
+    rowKernel(row.schedule)<<<unsigned(m.rows), threads, bytes>>>(
+        in, out, m.length, m.pitch);
+  }
+  CUDA_CHECK(cudaGetLastError());
+}
+
+// Counts the elements of `got` that are not exactly rowValue * scale of the
+// row; scale null: of a copy.
+__global__ void countWrong(const float* got, Matrix m, const float* scale,
+                           unsigned long long* wrong) {
+  const size_t step = size_t(gridDim.x) * blockDim.x;
+  for (size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x;
+       i < m.rows * m.length; i += step) {
+    const size_t row = i / m.length;
+    const float factor = scale == nullptr ? 1.0f : scale[row];
+    const float want = rowValue(i) * factor;
+    if (!(got[row * m.pitch + i % m.length] == want)) atomicAdd(wrong, 1ull);
+  }
+}
+
+// The CPU's row sums, in double, and from them the same single-precision
+// reciprocal that the kernels take: both are correctly rounded.
+std::vector<float> rowScales(const Matrix& m) {
+  std::vector<float> scales(m.rows);
+  std::uint64_t i = 0;
+  for (float& scale : scales) {
+    double sum = 0.0;
+    for (int k = 0; k < m.length; ++k) sum += double(rowValue(i++));
+    scale = 1.0f / float(sum);
+  }
+  return scales;
+}
+
+// Lengths that nothing divides, rows shorter than a cluster, last partial
+// vectors: every schedule and block size, compared on the CPU, element by
+// element. The gap between two rows must keep the poison.
+void checkRaggedRows(const Device& device) {
+  int checked = 0, cannot = 0;
+  for (int length : {1, 3, 5, 7, 31, 1000, 4097, (1 << 15) + 3}) {
+    const Matrix m(5, length);
+    const size_t bytes = m.floats() * sizeof(float);
+    DeviceArray<float> in(m.floats()), out(m.floats());
+    CUDA_CHECK(cudaMemset(in.data, 0xFF, bytes));
+    fillMatrix<<<64, 256>>>(in.data, m);
+    CUDA_CHECK(cudaGetLastError());
+    const std::vector<float> scales = rowScales(m);
+    std::vector<float> got(m.floats());
+    for (const RowSchedule& row : kRowSchedules) {
+      if (row.schedule == Schedule::kCopy) continue;
+      for (int threads : kRowThreads) {
+        if (rowsAtOnce(row, threads, m, device) == 0) {
+          ++cannot;
+          continue;
+        }
+        CUDA_CHECK(cudaMemset(out.data, 0xFF, bytes));
+        launchSchedule(row, threads, in.data, out.data, m);
+        CUDA_CHECK(
+            cudaMemcpy(got.data(), out.data, bytes, cudaMemcpyDeviceToHost));
+        size_t wrong = 0;
+        for (size_t i = 0; i < got.size(); ++i) {
+          const size_t r = i / m.pitch, c = i % m.pitch;
+          const float want = rowValue(r * length + c) * scales[r];
+          std::uint32_t bits = 0;
+          std::memcpy(&bits, &got[i], sizeof(bits));
+          if (int(c) < length ? !(got[i] == want) : bits != 0xFFFFFFFFu) {
+            ++wrong;
+          }
+        }
+        gate("ragged-rows-exact", wrong == 0,
+             "%s, length %d, %d threads: %zu floats are wrong", row.label,
+             length, threads, wrong);
+        ++checked;
+      }
+    }
+  }
+  gate("ragged-rows-ran", checked > 0, "no schedule can run here");
+  std::printf(
+      "Ragged rows, length 1 to %d: %d launches compared, %d that this card"
+      " cannot run.\n",
+      (1 << 15) + 3, checked, cannot);
+}
+
+// The matrix, the result and the comparison of part 2.
+struct RowRun {
+  DeviceArray<float> in, out, scale;
+  DeviceArray<unsigned long long> wrong;
+
+  RowRun()
+      : in(kMatrixElems),
+        out(kMatrixElems),
+        scale(kMatrixElems >> kMinRowLog),
+        wrong(1) {
+    fillMatrix<<<2048, 256>>>(in.data, Matrix(1, kMatrixElems));
+    CUDA_CHECK(cudaGetLastError());
+  }
+
+  static size_t bytes() {
+    return 2 * size_t(kMatrixElems) * sizeof(float) +
+           (kMatrixElems >> kMinRowLog) * sizeof(float) + 8;
+  }
+
+  void poison() {
+    CUDA_CHECK(cudaMemset(out.data, 0xFF, kMatrixElems * sizeof(float)));
+  }
+
+  unsigned long long countWrongFloats(const RowSchedule& row,
+                                      const Matrix& m) {
+    unsigned long long count = 0;
+    CUDA_CHECK(cudaMemset(wrong.data, 0, sizeof(count)));
+    countWrong<<<2048, 256>>>(
+        out.data, m, row.schedule == Schedule::kCopy ? nullptr : scale.data,
+        wrong.data);
+    CUDA_CHECK(cudaGetLastError());
+    CUDA_CHECK(
+        cudaMemcpy(&count, wrong.data, sizeof(count), cudaMemcpyDeviceToHost));
+    return count;
+  }
+
+  // Plants one fault, the last element off by one place, and wants to see
+  // exactly that one.
+  bool comparerConvicts(const RowSchedule& row, const Matrix& m) {
+    float* last = out.data + kMatrixElems - 1;
+    std::uint32_t bits = 0;
+    CUDA_CHECK(cudaMemcpy(&bits, last, 4, cudaMemcpyDeviceToHost));
+    const std::uint32_t planted = bits + 1;
+    CUDA_CHECK(cudaMemcpy(last, &planted, 4, cudaMemcpyHostToDevice));
+    return countWrongFloats(row, m) == 1;
+  }
+};
+
+// The block size of kRowThreads that a few launches find fastest; 0 where
+// the schedule cannot run.
+int bestThreads(const RowSchedule& row, const Matrix& m, RowRun& run,
+                const Device& device) {
+  Event start, stop;
+  int best = 0;
+  float bestMs = 0.0f;
+  for (int threads : kRowThreads) {
+    if (rowsAtOnce(row, threads, m, device) == 0) continue;
+    float ms = 0.0f;
+    launchSchedule(row, threads, run.in.data, run.out.data, m);
+    CUDA_CHECK(cudaEventRecord(start.event));
+    for (int k = 0; k < (kQuick ? 1 : 8); ++k) {
+      launchSchedule(row, threads, run.in.data, run.out.data, m);
+    }
+    CUDA_CHECK(cudaEventRecord(stop.event));
+    CUDA_CHECK(cudaEventSynchronize(stop.event));
+    CUDA_CHECK(cudaEventElapsedTime(&ms, start.event, stop.event));
+    if (best == 0 || ms < bestMs) {
+      best = threads;
+      bestMs = ms;
+    }
+  }
+  return best;
+}
+
+void rowsInClusters(const Device& device) {
+  constexpr double kBytes = 2.0 * kMatrixElems * sizeof(float);
+  std::printf(
+      "\nPart 2: where clusters pay. out = in * (1 / sum of the row), %.0f MB"
+      " in, %.0f MB out.\n",
+      kBytes / 2e6, kBytes / 2e6);
+  checkRaggedRows(device);
+
+  RowRun run;
+  const Timing memcpyTiming = timeKernel([&](int) {
+    CUDA_CHECK(cudaMemcpyAsync(run.out.data, run.in.data,
+                               size_t(kMatrixElems) * sizeof(float),
+                               cudaMemcpyDeviceToDevice));
+  });
+  std::printf("cudaMemcpyAsync of the matrix: %.4f ms, %.0f GB/s\n",
+              memcpyTiming.ms, kBytes / memcpyTiming.ms / 1e6);
+
+  std::string summary;
+  for (int log = kMinRowLog; log <= kMaxRowLog; ++log) {
+    const Matrix m(size_t(kMatrixElems) >> log, 1 << log);
+    const std::vector<float> scales = rowScales(m);
+    CUDA_CHECK(cudaMemcpy(run.scale.data, scales.data(),
+                          scales.size() * sizeof(float),
+                          cudaMemcpyHostToDevice));
+    const ClusterLaunch single(m.rows, kRowThreads[0], 0, 1);
+    std::printf(
+        "\nRow length 2^%d, %zu rows. normaliseRowCluster, largest cluster: %d"
+        " blocks.\n"
+        "%-38s %7s %7s %8s %6s %5s %6s %6s %9s\n"
+        "%-38s %7s %7s %8s %6s %5s %6s %6s %9s\n",
+        log, m.rows, maxClusterBlocks(normaliseRowCluster, single), "",
+        "threads", "rows at", "time", "", "", "% of", "% of", "times best",
+        "row", "a block", "once", "ms", "spread", "GB/s", "copy", "peak",
+        "one-block");
+
+    double copyMs = 0.0, oneBlockMs = 0.0, clusterMs = 0.0;
+    Timing timings[kSchedules];
+    int threads[kSchedules] = {};
+    for (int k = 0; k < kSchedules; ++k) {
+      const RowSchedule& row = kRowSchedules[k];
+      threads[k] = bestThreads(row, m, run, device);
+      if (threads[k] == 0) continue;
+      auto launch = [&](int) {
+        launchSchedule(row, threads[k], run.in.data, run.out.data, m);
+      };
+      run.poison();
+      launch(0);
+      unsigned long long wrong = run.countWrongFloats(row, m);
+      if (!gate("matrix-exact", wrong == 0, "%s, 2^%d: %llu floats are wrong",
+                row.label, log, wrong) ||
+          !gate("comparer-convicts", run.comparerConvicts(row, m),
+                "%s, 2^%d: one planted fault was not counted as one",
+                row.label, log)) {
+        continue;
+      }
+      run.poison();
+      const Timing timing = timeKernel(launch);
+      wrong = run.countWrongFloats(row, m);
+      if (!gate("timed-matrix-exact", wrong == 0,
+                "%s, 2^%d: %llu floats are wrong", row.label, log, wrong)) {
+        continue;
+      }
+      timings[k] = timing;
+      double& best = row.schedule == Schedule::kCopy      ? copyMs
+                     : row.schedule == Schedule::kCluster ? clusterMs
+                                                          : oneBlockMs;
+      if (best == 0.0 || timing.ms < best) best = timing.ms;
+    }
+
+    for (int k = 0; k < kSchedules; ++k) {
+      const RowSchedule& row = kRowSchedules[k];
+      const size_t slice = sliceBytes(row, m.length);
+      if (slice > maxSliceBytes(row.schedule)) {
+        std::printf("%-38s does not fit: %zu KiB a block, %zu KiB at most\n",
+                    row.label, slice / 1024,
+                    maxSliceBytes(row.schedule) / 1024);
+      } else if (threads[k] == 0) {
+        std::printf("%-38s skipped: no such cluster runs on this card\n",
+                    row.label);
+      }
+      if (timings[k].ms == 0.0) continue;  // not here, or not right
+      const double gbs = kBytes / timings[k].ms / 1e6;
+      const std::string ratio = fixed2(
+          row.schedule == Schedule::kCopy ? 0.0 : oneBlockMs / timings[k].ms);
+      std::printf("%-38s %7d %7d %8.4f %5.1f%% %5.0f %6s %6s %9s\n", row.label,
+                  threads[k], rowsAtOnce(row, threads[k], m, device),
+                  timings[k].ms, 100.0 * timings[k].spread, gbs,
+                  percent(copyMs, timings[k].ms).c_str(),
+                  percent(gbs, device.peakGBs).c_str(), ratio.c_str());
+    }
+    if (clusterMs > 0.0 && oneBlockMs > 0.0) {
+      char line[100];
+      std::snprintf(line, sizeof(line), "  2^%d: %.2f times, %s of the copy\n",
+                    log, oneBlockMs / clusterMs,
+                    percent(copyMs, clusterMs).c_str());
+      summary += line;
+    }
+  }
+  std::printf(
+      "\nGB/s: 8 bytes an element, one read and one write, in every row; what"
+      " a row reads\ntwice does not count. Threads: the fastest of a short"
+      " trial. Best cluster row\nagainst the best one-block row:\n%s",
+      summary.c_str());
+}
+
+int main() try {
+  Device device;
+  int code = openDevice(9, 0, reinterpret_cast<const void*>(&reduceClusterDsm),
+                        &device);
+  if (code == 0 && deviceAttribute(cudaDevAttrClusterLaunch) == 0) {
+    code = refuse(
+        "%s cannot launch thread block clusters.\n"
+        "  Choose another GPU with CUDA_VISIBLE_DEVICES.",
+        device.name.c_str());
+  }
+  if (code == 0) {
+    const size_t slack = size_t(16) << 20;
+    code = requireMemory(
+        device, std::max(CostRun::bytes(device), RowRun::bytes()) + slack);
+  }
+  if (code != 0) return code;
+
+  costOfClusters(device);
+  rowsInClusters(device);
+  if (failures() == 0) {
+    std::printf("\nAll checks passed.\n");
+  } else {
+    std::printf("\n%d checks failed.\n", failures());
+  }
+  return failures() ? 1 : 0;
+} catch (const std::exception& e) {
+  std::fprintf(stderr, "FAILED: %s\n", e.what());
+  return 1;
+}
