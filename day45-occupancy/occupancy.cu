@@ -305,6 +305,12 @@ constexpr size_t kElems = kQuick ? (1 << 18) + 611 : (1 << 24) + 611;
 constexpr int kThreadsPerBlock = 256;
 constexpr float kScale = 3.0f;  // the a of a * x + y
 
+#ifdef __CUDACC_DEBUG__
+constexpr bool kDebug = true;  // -G: the compiler keeps no loads together
+#else
+constexpr bool kDebug = false;
+#endif
+
 static_assert(kElems >= 1, "an empty array has nothing to measure");
 static_assert(kThreadsPerBlock % 32 == 0 && kThreadsPerBlock >= 32 &&
                   kThreadsPerBlock <= 1024,
@@ -313,32 +319,31 @@ static_assert(kThreadsPerBlock % 32 == 0 && kThreadsPerBlock >= 32 &&
 
 // Limits of the architecture that the kernels are compiled for, as the CUDA
 // C++ Programming Guide lists them: __launch_bounds__ needs them at compile
-// time. Everything else in this file asks the driver. An architecture that is
-// not known here gets the smallest limits, which every newer card can meet.
-// The host's pass has no architecture, and compiles no kernel.
+// time; everything else in this file asks the driver. One that is not known
+// here gets the smallest limits. 750 is compute capability 7.5; the host's
+// pass, which compiles no kernel, has none.
 #ifdef __CUDA_ARCH__
-constexpr int kArch = __CUDA_ARCH__;  // 750 is compute capability 7.5
+constexpr int kArch = __CUDA_ARCH__;
 #else
 constexpr int kArch = 0;
 #endif
-constexpr bool k2048Threads =
+constexpr bool k2048 =
     kArch == 800 || kArch == 900 || kArch == 1000 || kArch == 1030;
-constexpr bool k1536Threads =
+constexpr bool k1536 =
     (kArch >= 860 && kArch < 900) || kArch == 1100 || kArch / 100 == 12;
-constexpr int kThreadsPerSm = k2048Threads ? 2048 : k1536Threads ? 1536 : 1024;
-constexpr int kBlocksPerSm =
-    kArch >= 860 && kArch < 890 ? 16 : kThreadsPerSm / 64;
+constexpr int kThreadsPerSm = k2048 ? 2048 : k1536 ? 1536 : 1024;
+constexpr bool k16Blocks = kArch >= 860 && kArch < 890;
+constexpr int kBlocksPerSm = k16Blocks ? 16 : kThreadsPerSm / 64;
 
 // What ilp8-lb asks for: as many blocks as fill an SM of that architecture.
-constexpr int kMinBlocksPerSm = kThreadsPerSm / kThreadsPerBlock < kBlocksPerSm
-                                    ? kThreadsPerSm / kThreadsPerBlock
-                                    : kBlocksPerSm;
+constexpr int kFull = kThreadsPerSm / kThreadsPerBlock;
+constexpr int kMinBlocksPerSm = kFull < kBlocksPerSm ? kFull : kBlocksPerSm;
 static_assert(kMinBlocksPerSm >= 1 && kMinBlocksPerSm <= kBlocksPerSm &&
-                  kMinBlocksPerSm * kThreadsPerBlock <= kThreadsPerSm,
+                  kMinBlocksPerSm <= kFull,
               "an SM of this architecture cannot hold kMinBlocksPerSm blocks: "
               "ptxas would warn and ignore the bound");
 
-// Elements of an array and the poison after it: never read, never written.
+// Floats of an array with the poison behind it.
 constexpr size_t kPitch = (kElems + 63) / 64 * 64 + 1024;
 static_assert(kPitch % 64 == 0,
               "every array starts on 256 bytes: float4 must be aligned, and "
@@ -348,15 +353,11 @@ static_assert(kPitch % 64 == 0,
 // in float and that no two elements closer than 4093 * 8191 share x and y: a
 // right value from the wrong place is found.
 constexpr int kPeriodX = 4093, kPeriodY = 8191;
-__host__ __device__ inline float xAt(size_t i) {
-  return float(int(i % kPeriodX) - kPeriodX / 2);
+__host__ __device__ inline float valueAt(size_t i, int period) {
+  return float(int(i % size_t(period)) - period / 2);
 }
-__host__ __device__ inline float yAt(size_t i) {
-  return float(int(i % kPeriodY) - kPeriodY / 2);
-}
-static_assert(kScale == float(int(kScale)) && kScale != 0.0f &&
-                  (kScale < 0.0f ? -kScale : kScale) * kPeriodX + kPeriodY <
-                      16777216.0f,
+static_assert(kScale > 0.0f && kScale == float(int(kScale)) &&
+                  kScale * kPeriodX + kPeriodY < 16777216.0f,
               "a * x + y must depend on x and be a whole number below 2^24, "
               "which float holds exactly");
 
@@ -519,23 +520,19 @@ __global__ void pointerChase(const unsigned* links, unsigned line, int hops,
 }
 // end snippet
 
-// A ring through all lines, a power of two, in steps of an odd number: every
-// line is visited once before the first is visited again.
-__host__ __device__ inline unsigned chaseStep(unsigned lines) {
-  return unsigned(lines * 0.618) | 1u;
-}
+// A ring through all lines, whose number is a power of two: an odd step
+// visits each of them once. It is large, so that neighbours are far apart.
+constexpr unsigned kChaseStep = 0x9E3779B1u;
 __global__ void fillLinks(unsigned* links, unsigned lines) {
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= lines) return;
-  links[size_t(i) * kWordsPerLine] = (i + chaseStep(lines)) & (lines - 1);
+  links[size_t(i) * kWordsPerLine] = (i + kChaseStep) & (lines - 1);
 }
+static_assert(kChaseStep % 2 == 1, "an even step misses half of the lines");
 
-// Writes the input of one pass: kElems elements of x and of y.
-__global__ void fillInput(float* x, float* y) {
+__global__ void fillValues(float* to, int period, size_t n) {
   const size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (i >= kElems) return;
-  x[i] = xAt(i);
-  y[i] = yAt(i);
+  if (i < n) to[i] = valueAt(i, period);
 }
 
 // ---- the rows -------------------------------------------------------------
@@ -543,13 +540,13 @@ __global__ void fillInput(float* x, float* y) {
 using Kernel = void (*)(float*, const float*, const float*, float, size_t);
 
 // items: loads of x a thread. width: floats a load. wanted: blocks an SM, 0
-// for as many as fit. loadsFirst: all 2 * items loads come before the first
-// multiply (false: at most that many).
+// for as many as fit. together: the 2 * items loads of a thread all come
+// before its first multiply.
 struct Row {
   const char* label;
   Kernel kernel;
   int items, width, wanted;
-  bool loadsFirst;
+  bool together;
 };
 const Row kRows[] = {
     {"tlp1", scaleAdd<1>, 1, 1, 0, true},
@@ -571,87 +568,88 @@ const Row kRows[] = {
 };
 
 // What is known of a row, and what was measured. blocks: resident on an SM,
-// the driver's answer. shared: dynamic, a block, bytes. inFlight: bytes of
-// loads in flight on an SM. note: why the row was not timed, or empty.
+// the driver's answer. shared: dynamic bytes a block. inFlight: bytes of loads
+// in flight on an SM; atMost: it can be fewer. note: why the row was not
+// timed, or empty.
 struct Result {
   const Row* row = nullptr;
-  int threads = kThreadsPerBlock, blocks = 0;
-  size_t shared = 0, inFlight = 0;
-  cudaFuncAttributes attributes{};
+  int threads = 0, blocks = 0, shared = 0;
+  size_t inFlight = 0;
+  bool atMost = false;
   std::string note;
-  Timing timing;
+  cudaFuncAttributes attributes{};
   double occupancy = 0.0, gbs = 0.0;
+  Timing timing;
 };
 
 // ---- residency ------------------------------------------------------------
 
-// Limits of one SM, from the device's attributes.
+// Limits of one SM and of one block, bytes for shared memory, and how many
+// SMs there are: the device's attributes.
 struct SmLimits {
   int warps = deviceAttribute(cudaDevAttrMaxThreadsPerMultiProcessor) / 32;
   int blocks = deviceAttribute(cudaDevAttrMaxBlocksPerMultiprocessor);
   int registers = deviceAttribute(cudaDevAttrMaxRegistersPerMultiprocessor);
-  size_t shared =
-      size_t(deviceAttribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor));
-  size_t reserved =
-      size_t(deviceAttribute(cudaDevAttrReservedSharedMemoryPerBlock));
-  size_t optIn =
-      size_t(deviceAttribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
+  int shared = deviceAttribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor);
+  int reserved = deviceAttribute(cudaDevAttrReservedSharedMemoryPerBlock);
+  int optIn = deviceAttribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
+  int sms = deviceAttribute(cudaDevAttrMultiProcessorCount);
 };
 
-// The dial: dynamic shared memory that a block reserves and never touches.
-// It is the largest amount with which `blocks` blocks still fit on an SM, so
-// that one more does not. The driver adds its own bytes to every block and
-// rounds up, in steps of 256 bytes at most.
+// The dial: dynamic shared memory that a block reserves and never touches,
+// the largest amount with which `blocks` of them fit on an SM. The driver adds
+// its own bytes to each block and rounds up, in steps of 256 bytes at most.
 // snippet: smem-dial
-constexpr size_t kSharedStep = 256;
-inline size_t sharedForBlocks(const SmLimits& sm, int blocks) {
-  const size_t each = sm.shared / blocks / kSharedStep * kSharedStep;
-  return each <= sm.reserved ? 0 : std::min(each - sm.reserved, sm.optIn);
+constexpr int kSharedStep = 256;
+inline int sharedForBlocks(const SmLimits& sm, int blocks) {
+  const int each = sm.shared / blocks / kSharedStep * kSharedStep;
+  return std::max(0, std::min(each - sm.reserved, sm.optIn));
 }
 
 // More than 48 KiB a block needs the opt-in, before the query and before the
-// launch. The carveout asks for an SM with as much shared memory as it has.
-inline void setDial(Kernel kernel, size_t shared) {
+// launch. The carveout asks for all the shared memory that an SM can have.
+inline void setDial(Kernel kernel, int shared) {
   const void* function = reinterpret_cast<const void*>(kernel);
   CUDA_CHECK(cudaFuncSetAttribute(
-      function, cudaFuncAttributeMaxDynamicSharedMemorySize, int(shared)));
+      function, cudaFuncAttributeMaxDynamicSharedMemorySize, shared));
   CUDA_CHECK(cudaFuncSetAttribute(
       function, cudaFuncAttributePreferredSharedMemoryCarveout,
-      shared > 0 ? int(cudaSharedmemCarveoutMaxShared)
-                 : int(cudaSharedmemCarveoutDefault)));
+      shared > 0 ? cudaSharedmemCarveoutMaxShared
+                 : cudaSharedmemCarveoutDefault));
 }
 // end snippet
 
 // snippet: occupancy-query
-inline int residentBlocks(Kernel kernel, int threads, size_t shared) {
+inline int residentBlocks(Kernel kernel, int threads, int shared) {
   int blocks = 0;
   setDial(kernel, shared);
   CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-      &blocks, reinterpret_cast<const void*>(kernel), threads, shared));
+      &blocks, reinterpret_cast<const void*>(kernel), threads,
+      size_t(shared)));
   return blocks;
 }
 // end snippet
 
-// The same by hand: how many blocks each resource would allow. -1: no limit.
+// The same by hand: blocks that each resource allows (-1: no limit), and the
+// least of them. An SM has four parts, each with a quarter of the registers; a
+// warp lives in one part and takes its registers in steps of 256.
 struct Model {
-  int byWarps, byCap, byShared, byRegisters;
-  int blocks() const {
-    int least = std::min({byWarps, byCap, byRegisters});
-    return byShared < 0 ? least : std::min(least, byShared);
-  }
+  int byWarps, byCap, byShared, byRegisters, least;
 };
 inline Model modelResidency(const SmLimits& sm, const Result& result) {
-  // An SM has four parts, each with a quarter of the registers. A warp lives
-  // in one of them and takes its registers in steps of 256.
   const int warps = result.threads / 32;
   const int perWarp = (result.attributes.numRegs * 32 + 255) / 256 * 256;
-  const size_t shared =
-      result.attributes.sharedSizeBytes + result.shared + sm.reserved;
-  const size_t perBlock =
-      (shared + kSharedStep - 1) / kSharedStep * kSharedStep;
-  return {sm.warps / warps, sm.blocks,
-          perBlock > 0 ? int(sm.shared / perBlock) : -1,
-          4 * (sm.registers / 4 / perWarp) / warps};
+  const int shared =
+      int(result.attributes.sharedSizeBytes) + result.shared + sm.reserved;
+  const int perBlock = (shared + kSharedStep - 1) / kSharedStep * kSharedStep;
+  Model m = {sm.warps / warps, sm.blocks, -1,
+             4 * (sm.registers / 4 / perWarp) / warps, 0};
+  m.least = std::min({m.byWarps, m.byCap, m.byRegisters});
+  if (perBlock > 0) {
+    m.byShared = sm.shared / perBlock;
+    m.least = std::min(m.least, m.byShared);
+  }
+  return m;
 }
 
 // Fills in what the driver says of a row, and whether it can be timed.
@@ -678,8 +676,10 @@ inline Result askDriver(const Row& row, const SmLimits& sm, int threads) {
     }
   }
   result.occupancy = double(result.blocks) * threads / (32.0 * sm.warps);
-  result.inFlight =  // loads of x and of y
-      size_t(result.blocks) * threads * 2 * row.items * row.width * 4;
+  const int elements = threads * row.items * row.width;  // of a block
+  result.inFlight = size_t(result.blocks) * elements * 2 * sizeof(float);
+  result.atMost = kDebug || !row.together ||
+                  size_t(result.blocks) * sm.sms * elements > kElems;
   return result;
 }
 
@@ -701,61 +701,52 @@ inline unsigned blocksFor(size_t work, size_t perBlock) {
   return unsigned((work + perBlock - 1) / perBlock);
 }
 
-inline unsigned gridOf(const Result& result) {
-  return blocksFor(
-      kElems, size_t(result.threads) * result.row->items * result.row->width);
+inline void fill(float* to, int period, size_t n) {
+  fillValues<<<blocksFor(n, 256), 256>>>(to, period, n);
+  CUDA_CHECK(cudaGetLastError());
 }
-
 inline void launchRow(const Result& result, const Passes& passes, int pass) {
-  result.row->kernel<<<gridOf(result), result.threads, result.shared>>>(
+  const Row& row = *result.row;
+  const unsigned grid =
+      blocksFor(kElems, size_t(result.threads) * row.items * row.width);
+  row.kernel<<<grid, result.threads, result.shared>>>(
       passes.out(pass), passes.x(pass), passes.y(pass), kScale, kElems);
-}
-
-inline void poisonOut(const Passes& passes) {
-  for (int p = 0; p < passes.count; ++p) {
-    CUDA_CHECK(cudaMemset(passes.out(p), 0xFF, kPitch * sizeof(float)));
-  }
 }
 
 // CPU reference, in double.
 inline std::vector<float> reference() {
   std::vector<float> want(kElems);
   for (size_t i = 0; i < kElems; ++i) {
-    want[i] = float(double(kScale) * double(xAt(i)) + double(yAt(i)));
+    want[i] = float(double(kScale) * double(valueAt(i, kPeriodX)) +
+                    double(valueAt(i, kPeriodY)));
   }
   return want;
 }
 
-// Compares every element of out in the first `used` passes with the
-// reference, and the poison behind it with what it was.
+inline bool isPoison(float word) {
+  std::uint32_t bits = 0;
+  std::memcpy(&bits, &word, sizeof(bits));
+  return bits == 0xFFFFFFFFu;
+}
+
+// Compares out of the first `used` passes with the reference; behind its last
+// element, the poison must be as it was.
 inline bool checkOut(const Result& result, const Passes& passes, int used,
-                     const std::vector<float>& want, const char* when) {
-  static std::vector<float> got(kPitch);
+                     const std::vector<float>& want) {
+  std::vector<float> got(kPitch);
+  size_t wrong = 0, first = 0;
   for (int p = 0; p < std::min(used, passes.count); ++p) {
     CUDA_CHECK(cudaMemcpy(got.data(), passes.out(p), kPitch * sizeof(float),
                           cudaMemcpyDeviceToHost));
-    size_t wrong = 0, firstWrong = 0, touched = 0;
-    for (size_t i = kElems; i-- > 0;) {
-      if (!(got[i] == want[i])) ++wrong, firstWrong = i;
-    }
-    for (size_t i = kElems; i < kPitch; ++i) {
-      std::uint32_t bits = 0;
-      std::memcpy(&bits, &got[i], sizeof(bits));
-      if (bits != 0xFFFFFFFFu) ++touched;
-    }
-    if (!gate("elements-exact", wrong == 0,
-              "%s, %s: %.0f of %.0f elements wrong, the first is out[%.0f] = "
-              "%g, not %g",
-              result.row->label, when, double(wrong), double(kElems),
-              double(firstWrong), double(got[firstWrong]),
-              double(want[firstWrong])) ||
-        !gate("nothing-written-past-the-end", touched == 0,
-              "%s, %s: %.0f words behind out are not poison any more",
-              result.row->label, when, double(touched))) {
-      return false;
+    for (size_t i = 0; i < kPitch; ++i) {
+      const bool ok = i < kElems ? got[i] == want[i] : isPoison(got[i]);
+      if (!ok && wrong++ == 0) first = i;
     }
   }
-  return true;
+  return gate("elements-exact", wrong == 0,
+              "%s: %.0f words of out are wrong, the first is word %.0f of "
+              "%.0f",
+              result.row->label, double(wrong), double(first), double(kElems));
 }
 
 // Runs a row once on poisoned output, checks it, times it, checks it again.
@@ -763,63 +754,63 @@ inline void measure(Result* result, const Passes& passes,
                     const std::vector<float>& want) {
   if (!result->note.empty()) return;
   setDial(result->row->kernel, result->shared);
-  poisonOut(passes);
+  auto poison = [&] {
+    CUDA_CHECK(cudaMemset2D(passes.out(0), 12 * kPitch, 0xFF, 4 * kPitch,
+                            size_t(passes.count)));
+  };
+  poison();
   launchRow(*result, passes, 0);
   CUDA_CHECK(cudaGetLastError());
-  CUDA_CHECK(cudaDeviceSynchronize());
-  result->note = "wrong result: not timed";
-  if (!checkOut(*result, passes, 1, want, "before timing")) return;
-  poisonOut(passes);
+  result->note = "wrong result";
+  if (!checkOut(*result, passes, 1, want)) return;
+  poison();
   result->timing = timeKernel([&](int i) { launchRow(*result, passes, i); });
-  result->note = "wrong result in the timed launches";
-  if (!checkOut(*result, passes, result->timing.launches, want,
-                "after timing")) {
-    return;
-  }
+  if (!checkOut(*result, passes, result->timing.launches, want)) return;
   result->note.clear();
   result->gbs = 12.0 * double(kElems) / (result->timing.ms * 1e6);
 }
 
-// A copy of as many bytes as a row moves: it reads half and writes half.
-// Returns GB/s, or 0 where it did not copy.
-template <typename Copy>
-double measureCopy(const char* name, const Passes& passes, Copy copy) {
+// A copy of as many bytes as a row moves, half of them read and half written,
+// by the driver or by copy16. Returns GB/s, or 0 where it did not copy.
+inline double measureCopy(const Passes& passes, bool driver) {
   const size_t count = (3 * kElems / 2 + 3) / 4 * 4;  // whole float4
-  const size_t half = 3 * kPitch / 2;                 // floats
-  std::vector<float> got(count);
+  const size_t half = 3 * kPitch / 2;                 // of a pass, in floats
   CUDA_CHECK(cudaMemset(passes.data.data, 0xFF, passes.bytes()));
-  for (int p = 0; p < passes.count; ++p) {
-    fillInput<<<blocksFor(kElems, 256), 256>>>(passes.x(p), passes.y(p));
-    CUDA_CHECK(cudaGetLastError());
-    CUDA_CHECK(
-        cudaMemset(passes.x(p) + half, 0xFF, 3 * kPitch * 4 - half * 4));
-  }
-  const Timing timing =
-      timeKernel([&](int i) { copy(passes.x(i) + half, passes.x(i), count); });
-  CUDA_CHECK(cudaMemcpy(got.data(), passes.x(0) + half, count * 4,
+  for (int p = 0; p < passes.count; ++p) fill(passes.x(p), kPeriodX, count);
+  const Timing timing = timeKernel([&](int i) {
+    float *from = passes.x(i), *to = from + half;
+    if (driver) {
+      CUDA_CHECK(
+          cudaMemcpyAsync(to, from, 4 * count, cudaMemcpyDeviceToDevice));
+    } else {
+      copy16<<<blocksFor(count / 4, 256), 256>>>(
+          reinterpret_cast<float4*>(to), reinterpret_cast<float4*>(from),
+          count / 4);
+    }
+  });
+  std::vector<float> got(count);
+  CUDA_CHECK(cudaMemcpy(got.data(), passes.x(0) + half, 4 * count,
                         cudaMemcpyDeviceToHost));
   size_t wrong = 0;
-  for (size_t i = 0; i < kElems; ++i) wrong += !(got[i] == xAt(i));
-  for (size_t i = kPitch; i < count; ++i) {
-    wrong += !(got[i] == yAt(i - kPitch));
-  }
+  for (size_t i = 0; i < count; ++i)
+    wrong += !(got[i] == valueAt(i, kPeriodX));
+  const char* name = driver ? "cudaMemcpyAsync" : "copy16";
   if (!gate("copy-exact", wrong == 0, "%s: %.0f floats are wrong", name,
             double(wrong))) {
     return 0.0;
   }
   const double gbs = 8.0 * double(count) / (timing.ms * 1e6);
-  std::printf("%-16s %8.4f ms %6.1f %% spread %8.0f GB/s\n", name, timing.ms,
+  std::printf("%-16s %8.4f ms %6.1f %% spread %6.0f GB/s\n", name, timing.ms,
               100.0 * timing.spread, gbs);
   return gbs;
 }
 
 // Nanoseconds from a load to the use of its value, with nothing else running
-// and every line from DRAM: the ring is longer than L2, other data is written
-// after it, and no launch reads a line that another has read.
+// and every line from DRAM: the ring is four times the L2, other data is
+// written after it, and no launch reads a line that another has read.
 inline double measureLatency(const Device& device, const Passes& passes,
                              size_t lines) {
-  constexpr int kHops = kQuick ? 256 : 8192;  // about 5 ms a launch
-  const unsigned mask = unsigned(lines - 1), step = chaseStep(unsigned(lines));
+  constexpr int kHops = kQuick ? 256 : 8192;  // some milliseconds a launch
   DeviceArray<unsigned> links(lines * kWordsPerLine), ends(kMaxLaunches);
   CUDA_CHECK(cudaMemset(ends.data, 0xFF, kMaxLaunches * sizeof(unsigned)));
   fillLinks<<<blocksFor(lines, 256), 256>>>(links.data, unsigned(lines));
@@ -827,7 +818,7 @@ inline double measureLatency(const Device& device, const Passes& passes,
   CUDA_CHECK(cudaMemset(passes.data.data, 0xFF, passes.bytes()));  // out of L2
 
   auto lineAfter = [&](int launches) {
-    return unsigned(launches) * unsigned(kHops) * step & mask;
+    return (launches * unsigned(kHops) * kChaseStep) & unsigned(lines - 1);
   };
   const Timing timing = timeKernel([&](int i) {
     pointerChase<<<1, 1>>>(links.data, lineAfter(i), kHops, ends.data + i);
@@ -843,32 +834,26 @@ inline double measureLatency(const Device& device, const Passes& passes,
   gate("chase-reads-a-line-once",
        size_t(timing.launches) * kHops <= lines &&
            lines * kWordsPerLine * 4 >= 4 * device.l2Bytes,
-       "%d launches of %d hops, %.0f lines of 128 bytes, L2 %.0f bytes",
-       timing.launches, kHops, double(lines), double(device.l2Bytes));
+       "%d launches of %d hops over %.0f lines", timing.launches, kHops,
+       double(lines));
   return timing.ms * 1e6 / kHops;
 }
 
 // ---- tables ---------------------------------------------------------------
 
-inline const char* percent(double part, double whole) {
-  static char text[4][16];
-  static int turn = 0;
-  char* to = text[turn++ % 4];
+inline std::string percent(double part, double whole) {
+  char text[16] = "n/a";
   if (whole > 0.0) {
-    std::snprintf(to, sizeof(text[0]), "%.1f", 100.0 * part / whole);
-  } else {
-    std::snprintf(to, sizeof(text[0]), "n/a");
+    std::snprintf(text, sizeof(text), "%.1f", 100.0 * part / whole);
   }
-  return to;
+  return text;
 }
-
-// "16384", or "<=16384" where not all loads need come first.
 inline std::string inFlightText(const Result& r) {
-  return (r.row->loadsFirst ? "" : "<=") + std::to_string(r.inFlight);
+  return (r.atMost ? "<=" : "") + std::to_string(r.inFlight);
 }
 
-inline void printCeilings(const std::vector<Result>& results,
-                          const SmLimits& sm) {
+inline void printResidency(const std::vector<Result>& results,
+                           const SmLimits& sm) {
   std::printf(
       "\nTable 1: how many blocks of %d threads an SM can hold, and why\n"
       "%-16s %5s %5s %5s %6s %7s | %5s %4s %6s %5s %6s | %6s\n",
@@ -876,9 +861,7 @@ inline void printCeilings(const std::vector<Result>& results,
       "warps", "cap", "shared", "regs", "least", "driver");
   bool differ = false;
   for (const Result& r : results) {
-    const Model model = modelResidency(sm, r);
-    const std::string byShared =
-        model.byShared < 0 ? "-" : std::to_string(model.byShared);
+    const Model m = modelResidency(sm, r);
     std::printf("%-16s %5d %5d %5d %6d ", r.row->label, r.row->items,
                 r.row->width, r.attributes.numRegs,
                 int(r.attributes.localSizeBytes));
@@ -886,45 +869,33 @@ inline void printCeilings(const std::vector<Result>& results,
       std::printf("  %s\n", r.note.c_str());
       continue;
     }
-    std::printf("%7d | %5d %4d %6s %5d %6d | %6d%s\n", int(r.shared),
-                model.byWarps, model.byCap, byShared.c_str(),
-                model.byRegisters, model.blocks(), r.blocks,
-                model.blocks() == r.blocks ? "" : " !");
-    differ = differ || model.blocks() != r.blocks;
+    std::printf(
+        "%7d | %5d %4d %6s %5d %6d | %6d%s\n", r.shared, m.byWarps, m.byCap,
+        m.byShared < 0 ? "-" : std::to_string(m.byShared).c_str(),
+        m.byRegisters, m.least, r.blocks, m.least == r.blocks ? "" : " !");
+    differ = differ || m.least != r.blocks;
   }
   std::printf(
       "width: floats a load. regs: registers a thread. local: bytes of "
       "spills\n"
-      "a thread. shared: dynamic bytes a block (the driver adds %d of its "
-      "own).\n"
+      "a thread. shared: dynamic bytes a block (the driver adds %d to each).\n"
       "Right of the bar, blocks an SM: by each resource, the least of them,\n"
-      "and the driver's answer, which decides.\n",
-      int(sm.reserved));
-  if (differ) {
-    std::printf(
-        "!: the model takes registers in steps of 256 a warp and shared "
-        "memory\n"
-        "in steps of %d bytes a block; this card, or how it is shared, has\n"
-        "limits that the model does not know.\n",
-        int(kSharedStep));
-  }
-}
+      "and the driver's answer, which decides.%s\n",
+      sm.reserved,
+      differ ? "\n!: the driver knows more of this card, or of how it is "
+               "shared, than the model."
+             : "");
 
-// What ilp8-lb asked for, in the code that runs here, and what it got.
-inline void printBound(const std::vector<Result>& results,
-                       const SmLimits& sm) {
   int made[2] = {};
   CUDA_CHECK(cudaMemcpyFromSymbol(made, boundedFor, sizeof(made)));
+  const int most = std::min(sm.warps * 32 / kThreadsPerBlock, sm.blocks);
   for (const Result& r : results) {
     if (r.row->kernel != scaleAddBounded<8>) continue;
-    std::printf(
-        "%s: compiled for %d.%d, asked for %d blocks an SM, got %d, with %d\n"
-        "registers a thread and %d bytes of local memory.\n",
-        r.row->label, made[0] / 100, made[0] / 10 % 10, made[1], r.blocks,
-        r.attributes.numRegs, int(r.attributes.localSizeBytes));
-    const int most = std::min(sm.warps * 32 / kThreadsPerBlock, sm.blocks);
+    std::printf("%s: compiled for %d.%d, asked for %d blocks an SM, got %d.\n",
+                r.row->label, made[0] / 100, made[0] / 10 % 10, made[1],
+                r.blocks);
     gate("bound-is-met", r.blocks >= std::min(made[1], most),
-         "%s: asked for %d blocks an SM, this card holds %d, got %d",
+         "%s: asked for %d blocks an SM, this card can hold %d, got %d",
          r.row->label, made[1], most, r.blocks);
   }
 }
@@ -933,8 +904,7 @@ inline void printMeasured(const std::vector<Result>& results,
                           const Device& device, double copyGBs,
                           const Result& best) {
   std::printf(
-      "\nTable 2: %.0f elements, %.1f MB a pass (read 8, write 4 bytes an "
-      "element)\n"
+      "\nTable 2: %.0f elements, %.1f MB a pass (12 bytes an element)\n"
       "%-16s %6s %5s %6s %9s %8s %7s %6s %6s %6s %6s\n",
       double(kElems), 12e-6 * double(kElems), "row", "blocks", "warps",
       "occ %", "in flight", "ms", "spread%", "GB/s", "% copy", "% peak",
@@ -947,118 +917,88 @@ inline void printMeasured(const std::vector<Result>& results,
     std::printf("%-16s %6d %5d %6.1f %9s %8.4f %7.1f %6.0f %6s %6s %6.3f\n",
                 r.row->label, r.blocks, r.blocks * r.threads / 32,
                 100.0 * r.occupancy, inFlightText(r).c_str(), r.timing.ms,
-                100.0 * r.timing.spread, r.gbs, percent(r.gbs, copyGBs),
-                percent(r.gbs, device.peakGBs), r.gbs / best.gbs);
+                100.0 * r.timing.spread, r.gbs,
+                percent(r.gbs, copyGBs).c_str(),
+                percent(r.gbs, device.peakGBs).c_str(), r.gbs / best.gbs);
   }
   std::printf(
-      "blocks, warps: resident on an SM. in flight: bytes of loads in flight "
-      "on\n"
-      "an SM = threads x loads before the first use x bytes a load; <= where "
-      "a\n"
-      "check on every element lets the compiler start fewer loads first.\n");
-  if (best.gbs > copyGBs && copyGBs > 0.0) {
+      "blocks, warps: resident on an SM. in flight: bytes of loads in flight\n"
+      "on an SM = threads x loads before the first use x bytes a load. <=: "
+      "at\n"
+      "most (a check on every element, a debug build or a small grid).\n");
+  if (copyGBs > 0.0 && best.gbs > copyGBs) {
     std::printf(
-        "%s moves as many bytes as the copy, but not the same kind: a copy\n"
-        "writes one byte for each byte read, a row one for two. Hence above "
-        "100 %%.\n",
-        best.row->label);
+        "Above 100 %% of copy: the bytes are as many, but a copy writes one\n"
+        "for each that it reads, and a row one for two.\n");
   }
 }
 
-// The rows in order of their bytes in flight. ns: by Little's law, how long
-// the bytes of one load are in flight = bytes in flight / rate of loads.
+// The timed rows in order of their bytes in flight, and where Little's law
+// puts the bytes that this card needs.
 inline void printCurve(std::vector<Result> results, const Device& device,
-                       const Result& best) {
+                       double latencyNs, const Result& best) {
   constexpr int kBar = 48;
+  constexpr double kLoads = 8.0 / 12.0;  // of the bytes that a row moves
+  const bool known = device.peakGBs > 0.0;
+  const double rate = kLoads * (known ? device.peakGBs : best.gbs);
+  const double need = latencyNs * rate / device.sms;
   std::stable_sort(results.begin(), results.end(),
                    [](const Result& a, const Result& b) {
                      return a.inFlight < b.inFlight;
                    });
   std::printf("\nTable 3: one curve\n%-16s %9s %6s %7s %6s\n", "row",
               "in flight", "occ %", "ns", "GB/s");
+  bool needed = false;
   for (const Result& r : results) {
     if (!r.note.empty()) continue;
-    const double loadsGBs = r.gbs * 8.0 / 12.0;
+    if (!needed && double(r.inFlight) >= need) {
+      std::printf("%-16s %9.0f ---- from here on, enough by Little's law\n",
+                  "", need);
+      needed = true;
+    }
     const int bar = std::max(1, int(kBar * r.gbs / best.gbs + 0.5));
     std::printf("%-16s %9s %6.1f %7.0f %6.0f %s\n", r.row->label,
                 inFlightText(r).c_str(), 100.0 * r.occupancy,
-                double(r.inFlight) * device.sms / loadsGBs, r.gbs,
-                std::string(bar, r.row->loadsFirst ? '#' : '-').c_str());
+                double(r.inFlight) * device.sms / (r.gbs * kLoads), r.gbs,
+                std::string(bar, r.atMost ? '-' : '#').c_str());
   }
   std::printf(
-      "ns: bytes in flight on all SMs / bytes loaded a second, the time that "
-      "a\n"
-      "load takes in this row (Little's law). Bars of -: fewer bytes in "
-      "flight\n"
-      "than the table can know.\n");
+      "ns: how long the bytes of a load are in flight, bytes in flight on "
+      "all\n"
+      "SMs / bytes loaded a second. Bars of -: the bytes are at most these.\n"
+      "Little's law: bytes in flight = latency x rate. One load from DRAM "
+      "takes\n"
+      "%.0f ns (pointer chase, nothing else running); %.0f GB/s of loads (2/3 "
+      "of\n%s) on %d SMs need %.0f bytes an SM at the least.\n",
+      latencyNs, rate, known ? "the peak" : "the best row", device.sms, need);
 }
 
-// Little's law with this card's numbers.
-inline void printLittle(const std::vector<Result>& results,
-                        const Device& device, double latencyNs,
-                        const Result& best) {
-  const bool known = device.peakGBs > 0.0;
-  const double loadGBs = (known ? device.peakGBs : best.gbs) * 8.0 / 12.0;
-  const double need = latencyNs * loadGBs / device.sms;
-  std::printf(
-      "\nLittle's law: bytes in flight = latency x rate. Latency of one load "
-      "from\n"
-      "DRAM %.0f ns (pointer chase, nothing else running) x %.0f GB/s of "
-      "loads "
-      "(2/3\n"
-      "of %s) / %d SMs = %.0f bytes an SM, at the least.\n",
-      latencyNs, loadGBs, known ? "the peak" : "the best row", device.sms,
-      need);
-  const Result *below = nullptr, *above = nullptr;
-  for (const Result& r : results) {
-    if (!r.note.empty() || !r.row->loadsFirst) continue;
-    const Result*& side = double(r.inFlight) < need ? below : above;
-    const bool take = side == nullptr ||
-                      (side == below ? r.gbs > side->gbs : r.gbs < side->gbs);
-    if (take) side = &r;
-  }
-  if (below) {
-    std::printf("The fastest row with fewer: %s, %.0f bytes, %s %% of %s.\n",
-                below->row->label, double(below->inFlight),
-                percent(below->gbs, best.gbs), best.row->label);
-  }
-  if (above) {
-    std::printf("The slowest row with as many: %s, %.0f bytes, %s %% of %s.\n",
-                above->row->label, double(above->inFlight),
-                percent(above->gbs, best.gbs), best.row->label);
-  }
-}
-
-// The pair that answers the question: bytes in flight equal within 5 %, and
-// occupancy as different as the rows offer. Of equal pairs, the one whose low
-// row needs fewer load instructions.
+// The pair that answers the question: equal bytes in flight (within 5 %) and
+// occupancies as far apart as the rows offer. Of equal pairs, the one whose
+// low row needs fewer load instructions.
 inline void printPair(const std::vector<Result>& results) {
   const Result *high = nullptr, *low = nullptr;
+  double most = 1.0;  // how far apart
   for (const Result& a : results) {
     for (const Result& b : results) {
-      if (!a.note.empty() || !b.note.empty() || !a.row->loadsFirst ||
-          !b.row->loadsFirst || a.blocks * a.threads <= b.blocks * b.threads) {
-        continue;
-      }
+      if (!a.note.empty() || !b.note.empty() || a.atMost || b.atMost) continue;
       const double ratio = double(a.inFlight) / double(b.inFlight);
-      if (!(ratio >= 0.95 && ratio <= 1.05)) continue;
       const double apart = a.occupancy / b.occupancy;
-      const double most = high ? high->occupancy / low->occupancy : 0.0;
-      if (apart > most || (apart == most && b.row->items < low->row->items)) {
-        high = &a;
-        low = &b;
-      }
+      const bool tie = low && apart == most && b.row->items < low->row->items;
+      if (ratio < 0.95 || ratio > 1.05 || !(apart > most || tie)) continue;
+      high = &a;
+      low = &b;
+      most = apart;
     }
   }
   if (high == nullptr) {
-    std::printf("\nThe pair: no two rows here have equal bytes in flight.\n");
+    std::printf("\nNo two rows differ in occupancy alone here.\n");
     return;
   }
-  std::printf(
-      "\nThe pair: equal bytes in flight, occupancy %.1f times apart\n",
-      high->occupancy / low->occupancy);
+  std::printf("\nThe pair: equal bytes in flight, occupancy %.1f x apart\n",
+              most);
   for (const Result* r : {high, low}) {
-    std::printf("%-16s %9s bytes %6.1f %% occupancy %8.4f ms %6.0f GB/s\n",
+    std::printf("%-16s %9s bytes %6.1f %% %8.4f ms %6.0f GB/s\n",
                 r->row->label, inFlightText(*r).c_str(), 100.0 * r->occupancy,
                 r->timing.ms, r->gbs);
   }
@@ -1070,21 +1010,18 @@ inline void printSuggestion(const SmLimits& sm, const Passes& passes,
                             const std::vector<float>& want,
                             const Result& best) {
   int grid = 0, threads = 0;
-  CUDA_CHECK(
-      cudaOccupancyMaxPotentialBlockSize(&grid, &threads, scaleAdd<1>, 0, 0));
+  CUDA_CHECK(cudaOccupancyMaxPotentialBlockSize(&grid, &threads, scaleAdd<1>));
   const Row row = {"suggested", scaleAdd<1>, 1, 1, 0, true};
   Result r = askDriver(row, sm, threads);
   measure(&r, passes, want);
-  if (!r.note.empty()) {
-    std::printf("\nSuggested: %s\n", r.note.c_str());
-    return;
-  }
+  if (!r.note.empty()) return;
   std::printf(
       "\ncudaOccupancyMaxPotentialBlockSize suggests %d threads a block for\n"
-      "scaleAdd<1>: %d blocks an SM, %.1f %% occupancy, %.4f ms, %.0f GB/s:\n"
-      "%s %% of the fastest row, %s, at %.1f %% occupancy.\n",
-      threads, r.blocks, 100.0 * r.occupancy, r.timing.ms, r.gbs,
-      percent(r.gbs, best.gbs), best.row->label, 100.0 * best.occupancy);
+      "scaleAdd<1>: %d blocks an SM, %.1f %% occupancy, %.0f bytes in "
+      "flight,\n"
+      "%.4f ms, %.0f GB/s. The fastest row, %s, at %.1f %% occupancy: %.0f.\n",
+      threads, r.blocks, 100.0 * r.occupancy, double(r.inFlight), r.timing.ms,
+      r.gbs, best.row->label, 100.0 * best.occupancy, best.gbs);
 }
 
 inline int run() {
@@ -1107,35 +1044,20 @@ inline int run() {
   for (const Row& row : kRows) {
     results.push_back(askDriver(row, sm, kThreadsPerBlock));
   }
-  printCeilings(results, sm);
-  printBound(results, sm);
-#ifdef __CUDACC_DEBUG__
-  std::printf(
-      "Built with -G: no load is moved, the bytes in flight are fewer.\n");
-#endif
+  printResidency(results, sm);
 
   const Passes passes(count);
   const std::vector<float> want = reference();
   const double latencyNs = measureLatency(device, passes, lines);
   std::printf(
-      "\nCeilings: copies of as many bytes, half read, half written\n");
-  const double copyGBs = std::max(
-      measureCopy("cudaMemcpyAsync", passes,
-                  [](float* to, const float* from, size_t n) {
-                    CUDA_CHECK(cudaMemcpyAsync(to, from, n * sizeof(float),
-                                               cudaMemcpyDeviceToDevice));
-                  }),
-      measureCopy("copy16", passes,
-                  [](float* to, const float* from, size_t n) {
-                    copy16<<<blocksFor(n / 4, 256), 256>>>(
-                        reinterpret_cast<float4*>(to),
-                        reinterpret_cast<const float4*>(from), n / 4);
-                  }));
+      "\nCeilings: as many bytes copied, half read and half written\n");
+  const double memcpyGBs = measureCopy(passes, true);
+  const double copyGBs = std::max(memcpyGBs, measureCopy(passes, false));
 
   CUDA_CHECK(cudaMemset(passes.data.data, 0xFF, passes.bytes()));
   for (int p = 0; p < passes.count; ++p) {
-    fillInput<<<blocksFor(kElems, 256), 256>>>(passes.x(p), passes.y(p));
-    CUDA_CHECK(cudaGetLastError());
+    fill(passes.x(p), kPeriodX, kElems);
+    fill(passes.y(p), kPeriodY, kElems);
   }
   const Result* best = nullptr;
   for (Result& r : results) {
@@ -1144,13 +1066,15 @@ inline int run() {
   }
   if (best != nullptr) {
     printMeasured(results, device, copyGBs, *best);
-    printCurve(results, device, *best);
-    printLittle(results, device, latencyNs, *best);
+    printCurve(results, device, latencyNs, *best);
     printPair(results);
     printSuggestion(sm, passes, want, *best);
   }
-  std::printf(failures() ? "\n%d checks FAILED.\n" : "\nAll checks passed.\n",
-              failures());
+  if (failures()) {
+    std::printf("\n%d checks FAILED.\n", failures());
+  } else {
+    std::printf("\nAll checks passed.\n");
+  }
   return failures() ? 1 : 0;
 }
 
