@@ -7,8 +7,8 @@
 //   v0 atomic global        every thread adds to one word of global memory
 //   v0s atomic shared       a block adds to one word of shared memory, then
 //                           one global atomic a block
-//   v1 interleaved modulo   a tree in shared memory: thread t works where
-//                           t % (2 * s) == 0, few lanes of every warp
+//   v1 interleaved modulo   a tree in shared memory; thread t works where
+//                           t % (2 * s) == 0, a few lanes of every warp
 //   v2 interleaved strided  the same tree, the working threads packed into
 //                           the first warps: bank conflicts
 //   v3 sequential           the stride halves from the top: packed threads
@@ -18,8 +18,8 @@
 //   v3 + shuffle + atomic   the last 32 values in registers, by shuffles
 //   v4 + shuffle + atomic   two loads, shuffles, one atomic a block
 //
-// Not measured: the first launch, copies to the host, and what a second
-// pass over the partial sums of v1 to v4 would cost (day 25).
+// Not measured: the first launch, copies to the host, and a second pass over
+// the partial sums that v1 to v4 leave (day 25).
 //
 // Build: nvcc -std=c++17 -O3 -arch=sm_75 -o reduction_1 reduction_1.cu
 // Run:   ./reduction_1
@@ -298,12 +298,10 @@ constexpr int kThreadsPerBlock = 256;
 constexpr int kElems = (1 << (kQuick ? 18 : 24)) - 611;
 
 constexpr int kWarp = 32;   // lanes of a warp
-constexpr int kBanks = 32;  // banks of shared memory, 4 bytes wide each
-
-constexpr bool isPowerOfTwo(int x) { return x > 0 && (x & (x - 1)) == 0; }
+constexpr int kBanks = 32;  // banks of shared memory, one word wide
 constexpr int log2Of(size_t x) { return x > 1 ? 1 + log2Of(x / 2) : 0; }
 
-static_assert(isPowerOfTwo(kThreadsPerBlock),
+static_assert(kThreadsPerBlock == 1 << log2Of(kThreadsPerBlock),
               "the trees halve the block until one value is left: "
               "kThreadsPerBlock must be a power of two");
 static_assert(kThreadsPerBlock >= kWarp,
@@ -313,35 +311,30 @@ static_assert(kThreadsPerBlock <= 1024,
               "no GPU runs a block of more than 1024 threads");
 static_assert(kElems >= 1, "a grid of no blocks cannot be launched");
 static_assert(kElems < (1 << 24),
-              "a float counts exactly only up to 2^24: beyond it the sum of "
-              "kElems ones could not show a lost or doubled element");
+              "a float counts only up to 2^24: above it the sum of kElems "
+              "ones could not show a lost or doubled element");
 
 // ---- input: the same function fills the GPU and feeds the CPU reference ---
 
 // kOnes: the sum counts the elements. kPosition: -2, -1, 1 or 2 by a hash of
-// the index, so that wrong addresses give a wrong sum, while every partial
-// sum is a small integer, exact in any order. kUniform: uniform in [0, 84).
-enum class Data { kOnes, kPosition, kUniform };
-
-// A uniform element is an integer below 84 * 2^17, times 2^-17. A double
-// holds every sum of fewer than 2^29 of them exactly.
-constexpr std::uint32_t kUniformEnd = 84;
-constexpr int kUniformBits = 17;
-static_assert((kUniformEnd << kUniformBits) <= (1u << 24),
+// the index: wrong addresses give a wrong sum, and every partial sum is a
+// small integer, exact in any order. kUniform: uniform in [0, 84), integers
+// below 84 * 2^17 times 2^-17.
+enum Data { kOnes, kPosition, kUniform };
+constexpr std::uint32_t kUniformEnd = 84, kUniformSteps = 1u << 17;
+static_assert(kUniformEnd * kUniformSteps <= (1u << 24),
               "every uniform element must be exact in a float");
 
 __host__ __device__ inline float element(Data data, std::uint64_t i) {
-  if (data == Data::kOnes) return 1.0f;
+  if (data == kOnes) return 1.0f;
   std::uint64_t x = (i + 1) * 0x9e3779b97f4a7c15ull;
   x = (x ^ (x >> 32)) * 0xd6e8feb86659fd93ull;
   x = (x ^ (x >> 32)) * 0xd6e8feb86659fd93ull;
   const std::uint64_t hash = x >> 32;  // 32 bits
-  if (data == Data::kPosition) {
-    const float size = hash & 1 ? 1.0f : 2.0f;
-    return hash & 2 ? size : -size;
+  if (data == kPosition) {
+    return (hash & 1 ? 1.0f : 2.0f) * (hash & 2 ? 1.0f : -1.0f);
   }
-  const std::uint64_t end = kUniformEnd << kUniformBits;
-  return float(hash * end >> 32) / float(1 << kUniformBits);
+  return float(hash * (kUniformEnd * kUniformSteps) >> 32) / kUniformSteps;
 }
 
 __global__ void fillInput(float* out, size_t n, Data data) {
@@ -349,35 +342,29 @@ __global__ void fillInput(float* out, size_t n, Data data) {
   if (i < n) out[i] = element(data, i);
 }
 
-// ---- shared-memory banks, counted ------------------------------------------
+// ---- the banks of shared memory, counted by the compiler ------------------
 
-// v1, v2 and v3 build the same tree over a block with other threads. At each
-// level a working thread loads sums[k] and sums[k + s]. Word w lies in bank
-// w % 32; lanes of one warp that want different words of one bank are served
-// one pass after another.
-enum class Tree { kModulo, kStrided, kSequential };
-
+// v1, v2 and v3 add up a block in a tree. At each level the working threads
+// load sums[k] and sums[k + s]. Word w lies in bank w % 32; where lanes of a
+// warp want different words of one bank, they are served one after another.
+enum Tree { kModulo, kStrided, kSequential };
 struct BankPasses {
-  int total = 0;  // of all loads of one block's tree
-  int worst = 0;  // of one load of one warp; 1: no bank conflict
+  int total = 0;  // for all loads of one block's tree
+  int worst = 0;  // for one load of one warp; 1: no conflict
 };
-
 constexpr BankPasses bankPasses(Tree tree) {
   BankPasses passes;
   for (int s = 1; s < kThreadsPerBlock; s *= 2) {
     for (int warp = 0; warp < kThreadsPerBlock; warp += kWarp) {
       int lanes[kBanks] = {}, most = 0;  // working lanes a bank
       for (int tid = warp; tid < warp + kWarp; ++tid) {
-        bool works = tid < s;
-        int k = tid;
-        if (tree == Tree::kModulo) works = tid % (2 * s) == 0;
-        if (tree == Tree::kStrided) {
-          k = 2 * s * tid;
-          works = k < kThreadsPerBlock;
-        }
+        const int k = tree == kStrided ? 2 * s * tid : tid;
+        const bool works = tree == kModulo    ? tid % (2 * s) == 0
+                           : tree == kStrided ? k < kThreadsPerBlock
+                                              : tid < s;
         if (works) most = std::max(most, ++lanes[k % kBanks]);
       }
-      passes.total += 2 * most;  // sums[k] and sums[k + s]: the same pattern
+      passes.total += 2 * most;  // sums[k], then sums[k + s] alike
       passes.worst = std::max(passes.worst, most);
     }
   }
@@ -386,15 +373,13 @@ constexpr BankPasses bankPasses(Tree tree) {
 
 // ---- kernels --------------------------------------------------------------
 // Every launch: kThreadsPerBlock threads a block, a power of two from 32 to
-// 1024, and blocks enough that each element has its thread. `in` starts on a
-// boundary of 128 bytes, so that a warp's 32 floats in a row are 4 sectors.
+// 1024, and a thread for each element. `in` starts on a boundary of 128
+// bytes: the 32 floats that a warp loads are 4 whole sectors of 32 bytes.
 
-// Ceiling: the fastest plain way to read and write all bytes.
-// One thread: 16 bytes; the first threads of the grid also copy the last
-//   n % 4 floats.
-// One warp: 512 bytes in a row, 16 sectors a request, every byte used.
-// Launch: a block per 4 * kThreadsPerBlock floats; `in` and `out` on
-//   boundaries of 16 bytes.
+// Ceiling: reads and writes every byte once.
+// One thread: 16 bytes; the first threads also copy the last n % 4 floats.
+// One warp: 512 bytes in a row, 16 sectors a request, all of them used.
+// Launch: a block per 4 * kThreadsPerBlock floats; `out` aligned like `in`.
 __global__ void copyFloats(const float* in, float* out, size_t n) {
   const size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i < n / 4) {
@@ -405,11 +390,10 @@ __global__ void copyFloats(const float* in, float* out, size_t n) {
 
 // v0: the obvious sum.
 // One thread: loads a float and adds it to *out. atomicAdd leaves the order
-//   of the additions open (relaxed), and a sum needs none. Nobody uses the
-//   value it returns, so it compiles to a reduction (RED): no answer comes
-//   back.
-// One warp: 4 sectors for its load, then 32 additions to one word. The
-//   compiler may not add them up first: float addition is not associative.
+//   of the additions open (relaxed), which is enough for a sum. Nobody wants
+//   its answer, so it becomes a reduction (RED), which returns none.
+// One warp: 4 sectors, then 32 additions to the same word. The compiler may
+//   not add them up first: another order can round to another float.
 // Launch: *out is 0.
 // snippet: atomic-global
 __global__ void reduceAtomicGlobal(const float* in, float* out, size_t n) {
@@ -418,14 +402,12 @@ __global__ void reduceAtomicGlobal(const float* in, float* out, size_t n) {
 }
 // end snippet
 
-// v0s: what changed: the threads of a block meet in a word of their own, in
-// shared memory. Only kElems / kThreadsPerBlock additions reach *out, and the
-// words of different blocks do not wait for one another.
-// One thread: loads a float and adds it to the block's word. Shared memory
-//   has no float addition: it compiles to a loop of load, add and
-//   compare-and-swap, again and again until no other lane came between.
-// One warp: 4 sectors; 32 lanes want one word, and each round one lane gets
-//   through.
+// v0s: what changed: the threads of a block meet at a word of their own, in
+// shared memory. One atomic a block goes on to *out.
+// One thread: loads a float and adds it to the block's word. This atomicAdd
+//   becomes a loop: load the word, add, swap if the word is still the same.
+// One warp: 4 sectors; its 32 lanes want the same word, and a lane that
+//   comes too late goes round again.
 // Launch: *out is 0.
 // snippet: atomic-shared
 __global__ void reduceAtomicShared(const float* in, float* out, size_t n) {
@@ -434,21 +416,21 @@ __global__ void reduceAtomicShared(const float* in, float* out, size_t n) {
   if (threadIdx.x == 0) sum = 0.0f;
   __syncthreads();  // nobody adds before the word is 0
   if (i < n) atomicAdd(&sum, in[i]);
-  __syncthreads();  // nobody reads before all have added
+  __syncthreads();  // nobody reads it before all have added
   if (threadIdx.x == 0) atomicAdd(out, sum);
 }
 // end snippet
 
-// v1: what changed: a tree instead of a queue. log2(kThreadsPerBlock) levels,
-// in each of which pairs are added at the same time; nobody waits for a word.
-// One thread: loads a float into shared memory; at stride s it adds its
-//   neighbour s words away where its number is a multiple of 2 * s. The
-//   compiler does not know that 2 * s is a power of two: the modulo is an
-//   integer division, some 20 instructions, at every level in every thread.
-// One warp: 4 sectors. The lanes that work are scattered: at s = 1 every
-//   second lane of every warp, at s = 16 one lane of every warp, yet every
-//   warp goes to shared memory at each of these levels. No bank conflict.
-// Launch: one partial sum a block; the sums are left to somebody else.
+// v1: what changed: a tree instead of a queue at one word. At each of its
+// log2(kThreadsPerBlock) levels all pairs are added at the same time.
+// One thread: loads a float into shared memory. At stride s it works where
+//   its number is a multiple of 2 * s. The compiler does not see that 2 * s
+//   is a power of two: the modulo is an integer division at every level.
+// One warp: 4 sectors. The `if` becomes predicates, not a branch: every warp
+//   issues every level. The lanes that work are far apart: up to s = 16 some
+//   lane of every warp works, so every warp goes to shared memory, for fewer
+//   and fewer lanes. No bank conflict.
+// Launch: one partial sum a block is left.
 // snippet: v1-modulo
 __global__ void reduceInterleavedModulo(const float* in, float* partials,
                                         size_t n) {
@@ -464,18 +446,17 @@ __global__ void reduceInterleavedModulo(const float* in, float* partials,
   if (tid == 0) partials[blockIdx.x] = sums[0];
 }
 // end snippet
-static_assert(bankPasses(Tree::kModulo).worst == 1,
-              "v1: the words of a warp lie within 32 in a row: no conflict");
+static_assert(bankPasses(kModulo).worst == 1,
+              "v1: the words of a warp lie in 32 in a row: no conflict");
 
-// v2: what changed: the same pairs, but thread t takes the t-th pair. The
-// working threads are neighbours, whole warps have nothing to do, and the
-// division is gone.
-// One thread: at stride s it works where 2 * s * tid is inside the block.
-// One warp: 4 sectors. Its lanes load words 2 * s apart: with 256 threads up
-//   to 8 lanes want one bank. Fewer warps with more passes each: all in all
-//   exactly as many passes as v1, so what the packing wins the bank
+// v2: what changed: thread t takes the t-th pair. The threads that work are
+// neighbours, whole warps have nothing to load, and the division is gone.
+// One thread: at stride s it works where word 2 * s * tid is in the block.
+// One warp: 4 sectors. Its lanes load words 2 * s apart, up to
+//   kThreadsPerBlock / 32 of them in one bank. Fewer warps, more passes
+//   each: in all as many passes as v1. What packing saves here, the bank
 //   conflicts take back.
-// Launch: one partial sum a block.
+// Launch: one partial sum a block is left.
 // snippet: v2-strided
 __global__ void reduceInterleavedStrided(const float* in, float* partials,
                                          size_t n) {
@@ -492,19 +473,17 @@ __global__ void reduceInterleavedStrided(const float* in, float* partials,
   if (tid == 0) partials[blockIdx.x] = sums[0];
 }
 // end snippet
-static_assert(bankPasses(Tree::kStrided).worst == kThreadsPerBlock / kWarp,
+static_assert(bankPasses(kStrided).worst == kThreadsPerBlock / kWarp,
               "v2: as many lanes meet in one bank as the block has warps");
-static_assert(bankPasses(Tree::kStrided).total ==
-                  bankPasses(Tree::kModulo).total,
-              "v2: the conflicts cost what the packed threads save");
+static_assert(bankPasses(kStrided).total == bankPasses(kModulo).total,
+              "v2: its conflicts cost as many passes as its packing saves");
 
 // v3: what changed: other pairs. The stride starts at half the block and
 // halves; thread t adds word t + s to word t.
 // One thread: at stride s it works where tid < s.
 // One warp: 4 sectors. Its lanes load 32 words in a row: no bank conflict.
-//   A warp works with all its lanes or not at all, down to s = 16; only
-//   then has the last warp idle lanes.
-// Launch: one partial sum a block.
+//   Down to s = 32 a warp works with all its lanes or with none.
+// Launch: one partial sum a block is left.
 // snippet: v3-sequential
 __global__ void reduceSequential(const float* in, float* partials, size_t n) {
   __shared__ float sums[kThreadsPerBlock];
@@ -519,18 +498,15 @@ __global__ void reduceSequential(const float* in, float* partials, size_t n) {
   if (tid == 0) partials[blockIdx.x] = sums[0];
 }
 // end snippet
-static_assert(bankPasses(Tree::kSequential).worst == 1,
+static_assert(bankPasses(kSequential).worst == 1,
               "v3: the words of a warp lie in a row: no conflict");
-static_assert(bankPasses(Tree::kSequential).total <=
-                  bankPasses(Tree::kModulo).total,
-              "v3: packed threads without conflicts never cost more passes");
 
 // v4: what changed: each thread adds two elements before the tree begins. In
-// v3 half the threads load one float and never add; here every thread adds.
-// Half the blocks, so half the trees and half the barriers for the same n.
-// One thread: two loads, started before the first addition.
-// One warp: 4 sectors for each of its two loads.
-// Launch: a block per 2 * kThreadsPerBlock floats; one partial sum a block.
+// v3 half of the threads load a float and never add; here each one adds.
+// Half as many blocks, trees and barriers for the same n.
+// One thread: two loads, both under way before the first addition.
+// One warp: 4 sectors for each of its two loads; then as v3.
+// Launch: a block per 2 * kThreadsPerBlock floats; one partial sum each.
 // snippet: v4-two-loads
 __global__ void reduceSequentialTwoLoads(const float* in, float* partials,
                                          size_t n) {
@@ -568,11 +544,11 @@ __global__ void reduceSequentialAtomic(const float* in, float* out, size_t n) {
 // end snippet
 
 // v3 + shuffle + atomic: what changed from v3 + atomic: the loop stops at 32
-// values, which one warp adds up in registers.
-// One thread: the last five levels are five shuffles, without shared memory
-//   and without the five barriers that all the other warps waited at too.
+// values, and one warp adds these up in registers.
+// One thread: the last five levels are five shuffles: no shared memory, and
+//   not the five barriers at which the other warps waited with nothing to do.
 // One warp: 4 sectors. All 32 lanes of warp 0 take part in each shuffle, as
-//   its mask says, also in a block of 32 threads.
+//   its mask says; so too in a block of 32 threads.
 // Launch: *out is 0.
 // snippet: shuffle-tail
 // Called by all 32 lanes of a warp; lane 0 gets the sum of their values.
@@ -601,7 +577,7 @@ __global__ void reduceShuffleAtomic(const float* in, float* out, size_t n) {
 // end snippet
 
 // v4 + shuffle + atomic: what changed from v3 + shuffle + atomic: the two
-// loads of v4, so half the blocks and half the atomics.
+// loads of v4, so half as many blocks and half as many atomics.
 // One thread, one warp: v4 on the way in, the shuffle tail on the way out.
 // Launch: a block per 2 * kThreadsPerBlock floats; *out is 0.
 __global__ void reduceFinalAtomic(const float* in, float* out, size_t n) {
@@ -623,7 +599,8 @@ __global__ void reduceFinalAtomic(const float* in, float* out, size_t n) {
 
 // ---- the table of rows ----------------------------------------------------
 
-enum class Leaves { kCopy, kPartials, kTotal };
+enum Leaves { kCopy, kPartials, kTotal };
+constexpr const char* kLeaves[] = {"n floats", "partials", "one float"};
 
 struct Row {
   const char* label;
@@ -631,47 +608,52 @@ struct Row {
   Leaves leaves;
   int perBlock;  // elements a block takes
   int perSum;    // elements in one partial sum, or in one atomic on *out
-  int chain;     // most additions that one element goes through until then
+  int chain;     // most additions that an element goes through until then
 };
 
 constexpr int kT = kThreadsPerBlock;
-constexpr int kTree = log2Of(kT);  // levels of a block's tree
+constexpr int kLog = log2Of(kT);  // levels of a block's tree
 
 // clang-format off
 constexpr Row kRows[] = {
-    {"copy (ceiling)", copyFloats, Leaves::kCopy, 4 * kT, 1, 0},
-    {"v0 atomic global", reduceAtomicGlobal, Leaves::kTotal, kT, 1, 0},
-    {"v0s atomic shared", reduceAtomicShared, Leaves::kTotal, kT, kT, kT},
-    {"v1 interleaved modulo", reduceInterleavedModulo, Leaves::kPartials,
-     kT, kT, kTree},
-    {"v2 interleaved strided", reduceInterleavedStrided, Leaves::kPartials,
-     kT, kT, kTree},
-    {"v3 sequential", reduceSequential, Leaves::kPartials, kT, kT, kTree},
-    {"v4 two loads", reduceSequentialTwoLoads, Leaves::kPartials,
-     2 * kT, 2 * kT, 1 + kTree},
-    {"v3 + atomic", reduceSequentialAtomic, Leaves::kTotal, kT, kT, kTree},
-    {"v3 + shuffle + atomic", reduceShuffleAtomic, Leaves::kTotal,
-     kT, kT, kTree},
-    {"v4 + shuffle + atomic", reduceFinalAtomic, Leaves::kTotal,
-     2 * kT, 2 * kT, 1 + kTree},
+    {"copy (ceiling)", copyFloats, kCopy, 4 * kT, 1, 0},
+    {"v0 atomic global", reduceAtomicGlobal, kTotal, kT, 1, 0},
+    {"v0s atomic shared", reduceAtomicShared, kTotal, kT, kT, kT},
+    {"v1 interleaved modulo", reduceInterleavedModulo,
+     kPartials, kT, kT, kLog},
+    {"v2 interleaved strided", reduceInterleavedStrided,
+     kPartials, kT, kT, kLog},
+    {"v3 sequential", reduceSequential, kPartials, kT, kT, kLog},
+    {"v4 two loads", reduceSequentialTwoLoads,
+     kPartials, 2 * kT, 2 * kT, 1 + kLog},
+    {"v3 + atomic", reduceSequentialAtomic, kTotal, kT, kT, kLog},
+    {"v3 + shuffle + atomic", reduceShuffleAtomic, kTotal, kT, kT, kLog},
+    {"v4 + shuffle + atomic", reduceFinalAtomic,
+     kTotal, 2 * kT, 2 * kT, 1 + kLog},
 };
 // clang-format on
 constexpr int kRowCount = int(sizeof(kRows) / sizeof(kRows[0]));
-constexpr int kCopyRow = 0, kFirstVersion = 1, kLastVersion = 6;  // v0 to v4
+constexpr int kCopyRow = 0, kFirstVersion = 1, kLastVersion = 6;
 static_assert(kRows[kFirstVersion].kernel == reduceAtomicGlobal &&
                   kRows[kLastVersion].kernel == reduceSequentialTwoLoads,
-              "the footer walks the ladder from v0 to v4");
+              "the text below the table walks the ladder from v0 to v4");
 
 inline size_t ceilDiv(size_t a, size_t b) { return (a + b - 1) / b; }
 
+// Partial sums, or atomics on *out, of one launch over n elements.
 inline size_t sumsOf(const Row& row, size_t n) {
   return ceilDiv(n, size_t(row.perSum));
 }
 
+// Floats that one launch leaves.
+inline size_t wordsOf(const Row& row, size_t n) {
+  return row.leaves == kCopy ? n : row.leaves == kTotal ? 1 : sumsOf(row, n);
+}
+
 inline void launchRow(const Row& row, const float* d_in, float* d_out,
                       size_t n) {
-  row.kernel<<<unsigned(ceilDiv(n, size_t(row.perBlock))), kThreadsPerBlock>>>(
-      d_in, d_out, n);
+  const unsigned blocks = unsigned(ceilDiv(n, size_t(row.perBlock)));
+  row.kernel<<<blocks, kThreadsPerBlock>>>(d_in, d_out, n);
 }
 
 inline void fill(float* d_out, size_t n, Data data) {
@@ -683,66 +665,55 @@ inline void fill(float* d_out, size_t n, Data data) {
 
 // In double: the sum of each run of kT and of 2 * kT elements, and of all.
 struct Reference {
+  Data data;
   std::vector<double> one, two;
-  double total = 0.0;
-  Reference(Data data, size_t n)
-      : one(ceilDiv(n, kT), 0.0), two(ceilDiv(n, 2 * kT), 0.0) {
-    for (size_t i = 0; i < n; ++i) one[i / kT] += double(element(data, i));
-    for (size_t b = 0; b < one.size(); ++b) two[b / 2] += one[b];
-    for (double sum : two) total += sum;
+  double plus = 0.0, minus = 0.0;
+  Reference(Data of, size_t n)
+      : data(of), one(ceilDiv(n, kT), 0.0), two(ceilDiv(n, 2 * kT), 0.0) {
+    for (size_t i = 0; i < n; ++i) {
+      const double x = double(element(data, i));
+      one[i / kT] += x;
+      two[i / (2 * kT)] += x;
+      (x > 0.0 ? plus : minus) += x;
+    }
   }
 };
 
 // ---- checks ---------------------------------------------------------------
 
-// Outputs start as poison, a NaN that no kernel here writes. So many words
-// behind each output are watched, and so many behind each input are NaN.
+// Outputs start as poison, a NaN that no kernel here writes. kGuard words
+// behind each output are watched, and as many behind each input are NaN.
 constexpr std::uint32_t kPoison = 0xffffffffu;
 constexpr size_t kGuard = 4 * kThreadsPerBlock;
 
-// Compares `words` words at d_out with wanted(0), wanted(1), ..., and the
-// kGuard words behind them with poison.
+// `words` words at d_out must be wanted(0), wanted(1), ..., and the kGuard
+// words behind them still poison.
 template <typename Wanted>
 bool checkOutput(const char* label, const char* when, const float* d_out,
                  size_t words, Wanted wanted) {
   std::vector<float> got(words + kGuard);
   CUDA_CHECK(cudaMemcpy(got.data(), d_out, got.size() * sizeof(float),
                         cudaMemcpyDeviceToHost));
-  size_t wrong = 0, first = 0;
+  size_t wrong = 0, first = 0, beyond = 0;
   for (size_t w = words; w-- > 0;) {
-    if (double(got[w]) == wanted(w)) continue;  // a NaN is wrong
+    if (double(got[w]) == wanted(w)) continue;  // NaN equals nothing
     ++wrong;
     first = w;
+  }
+  for (size_t w = words; w < got.size(); ++w) {
+    beyond += std::memcmp(&got[w], &kPoison, sizeof(kPoison)) != 0;
   }
   const bool exact =
       gate("output-exact", wrong == 0,
            "%s, %s: %zu of %zu words wrong; word %zu is %.9g, not %.9g", label,
            when, wrong, words, first, double(got[first]), wanted(first));
-  size_t written = 0;
-  for (size_t w = words; w < got.size(); ++w) {
-    std::uint32_t bits = 0;
-    std::memcpy(&bits, &got[w], sizeof(bits));
-    if (bits != kPoison) ++written;
-  }
-  const bool inBounds =
-      gate("output-bounds", written == 0,
-           "%s, %s: %zu words written behind the last, word %zu", label, when,
-           written, words - 1);
-  return exact && inBounds;
+  const bool inside = gate("output-bounds", beyond == 0,
+                           "%s, %s: %zu words behind its last were written",
+                           label, when, beyond);
+  return exact && inside;
 }
 
 // ---- the main table -------------------------------------------------------
-
-// Floats in the buffers; behind every copy of the input and of the copy
-// row's output lie at least kGuard more.
-struct Sizes {
-  size_t stride, copies, outWords;
-  explicit Sizes(const Device& device) {
-    stride = (kElems / kGuard + 2) * kGuard;
-    copies = kQuick ? 2 : copiesBeyondL2(device, stride * sizeof(float));
-    outWords = std::max(copies * stride, kMaxLaunches + kGuard);
-  }
-};
 
 struct Result {
   bool right = true;  // every check so far
@@ -750,202 +721,167 @@ struct Result {
   double gbs = 0.0;
 };
 
-inline const char* nameOf(Leaves leaves) {
-  if (leaves == Leaves::kCopy) return "n floats";
-  return leaves == Leaves::kPartials ? "partials" : "one float";
+inline std::string percent(double part, double of) {
+  char text[16] = "n/a";
+  if (of > 0.0) std::snprintf(text, sizeof(text), "%.1f%%", 100 * part / of);
+  return text;
 }
 
-inline void printRow(const Device& device, const char* label,
-                     const Result& result, double copyGBs, Leaves leaves) {
-  char ofCopy[16] = "n/a", ofPeak[16] = "n/a";
-  if (copyGBs > 0.0) {
-    std::snprintf(ofCopy, sizeof(ofCopy), "%.1f%%",
-                  100.0 * result.gbs / copyGBs);
+// The times of v0 to v4, each against the one before it. ">": that one took
+// longer, by more than either spread; "!": it did not.
+inline void printLadder(const Result* results) {
+  const Timing* before = nullptr;
+  bool holds = true;
+  std::printf("\nTimes: ");
+  for (int r = kFirstVersion; r <= kLastVersion; ++r) {
+    const Timing& now = results[r].timing;
+    const std::string label = kRows[r].label;
+    if (!results[r].right) continue;
+    if (before) {
+      const double factor = before->ms / now.ms;
+      const bool slower = factor > 1.0 + std::max(before->spread, now.spread);
+      std::printf(" (%.2fx) %s ", factor, slower ? ">" : "!");
+      holds = holds && slower;
+    }
+    std::printf("%s", label.substr(0, label.find(' ')).c_str());
+    before = &now;
   }
-  if (device.peakGBs > 0.0) {
-    std::snprintf(ofPeak, sizeof(ofPeak), "%.1f%%",
-                  100.0 * result.gbs / device.peakGBs);
-  }
-  std::printf("%-22s %9.4f %7.1f%% %8.1f %8s %8s %9d  %s\n", label,
-              result.timing.ms, 100.0 * result.timing.spread, result.gbs,
-              ofCopy, ofPeak, result.timing.launches, nameOf(leaves));
+  std::printf(
+      "\nEach is faster than the one before by more than the spread: "
+      "%s.\n",
+      holds ? "yes" : "no, see !");
 }
 
-// What the numbers of the table say, worked out from them.
+// What the table says, worked out from it.
 inline void printFooter(const Result* results, const Result& memcpyResult) {
   const Result& copy = results[kCopyRow];
-  if (copy.right && memcpyResult.right) {
-    std::printf(
-        "cudaMemcpyAsync, the same bytes: %.4f ms, %.1f GB/s. The copy row "
-        "has %.1f%% of its GB/s.\n",
-        memcpyResult.timing.ms, memcpyResult.gbs,
-        100.0 * copy.gbs / memcpyResult.gbs);
-  }
-  for (int r = kCopyRow + 1; r < kRowCount; ++r) {
-    if (copy.right && results[r].right && results[r].gbs > copy.gbs) {
-      std::printf(
-          "%s beats the copy: it only reads; the copy's reads and writes "
-          "take turns.\n",
-          kRows[r].label);
-    }
-  }
-
-  // Each time against the one before. ">": that one was slower by more than
-  // either spread; "<": faster by more; "~": neither.
-  int last = 0, steps = 0, faster = 0;
-  std::printf("\nTimes down the ladder:");
-  for (int r = kFirstVersion; r <= kLastVersion; ++r) {
-    if (!results[r].right) continue;
-    const std::string label = kRows[r].label;
-    const std::string name = label.substr(0, label.find(' '));
-    if (last == 0) {
-      std::printf(" %s", name.c_str());
-    } else {
-      const Timing &a = results[last].timing, &b = results[r].timing;
-      const double factor = a.ms / b.ms;
-      const double noise = 1.0 + std::max(a.spread, b.spread);
-      const bool down = factor > noise, up = factor * noise < 1.0;
-      std::printf(" %s %s (%.2fx)",
-                  down ? ">"
-                  : up ? "<"
-                       : "~",
-                  name.c_str(), factor);
-      ++steps;
-      faster += down;
-    }
-    last = r;
-  }
-  std::printf("\n%d of %d steps are faster by more than the spread.\n", faster,
-              steps);
-
   const Result& v0 = results[kFirstVersion];
+  if (copy.right && memcpyResult.right) {
+    std::printf("cudaMemcpyAsync: %.4f ms, %.1f GB/s; the copy row has %s.\n",
+                memcpyResult.timing.ms, memcpyResult.gbs,
+                percent(copy.gbs, memcpyResult.gbs).c_str());
+  }
+  for (int r = kCopyRow + 1; copy.right && r < kRowCount; ++r) {
+    if (!results[r].right || results[r].gbs < copy.gbs) continue;
+    std::printf("%s beats the copy: it hardly writes.\n", kRows[r].label);
+  }
+  printLadder(results);
+  const double msAnAtomic = v0.timing.ms / kElems;
   if (v0.right) {
-    const double msAnAtomic = v0.timing.ms / kElems;
-    std::printf(
-        "\nv0 does an atomic in %.2f ns. At that pace the atomics on one "
-        "word of global memory take:\n",
-        1e6 * msAnAtomic);
-    for (int r = kFirstVersion + 1; r < kRowCount; ++r) {
-      if (!results[r].right || kRows[r].leaves != Leaves::kTotal) continue;
-      const size_t atomics = sumsOf(kRows[r], kElems);
-      std::printf("  %-22s %8zu atomics %8.4f ms, the whole row %8.4f ms\n",
-                  kRows[r].label, atomics, double(atomics) * msAnAtomic,
-                  results[r].timing.ms);
-    }
+    std::printf("\nv0 takes %.2f ns an atomic. At that pace the atomics of\n",
+                1e6 * msAnAtomic);
   }
-
-  const BankPasses trees[] = {bankPasses(Tree::kModulo),
-                              bankPasses(Tree::kStrided),
-                              bankPasses(Tree::kSequential)};
+  for (int r = kFirstVersion + 1; v0.right && r < kRowCount; ++r) {
+    if (!results[r].right || kRows[r].leaves != kTotal) continue;
+    const size_t atomics = sumsOf(kRows[r], kElems);
+    std::printf("  %-22s %7zu take %7.4f ms; the row took %7.4f ms\n",
+                kRows[r].label, atomics, double(atomics) * msAnAtomic,
+                results[r].timing.ms);
+  }
+  constexpr BankPasses v1 = bankPasses(kModulo), v2 = bankPasses(kStrided),
+                       v3 = bankPasses(kSequential);
   std::printf(
-      "\nPasses through the banks for the loads of one block's tree, counted "
-      "by the compiler:\n");
-  for (int t = 0; t < 3; ++t) {
-    std::printf("  v%d %4d, at worst %d for one load of one warp\n", t + 1,
-                trees[t].total, trees[t].worst);
-  }
+      "\nPasses through the banks, counted, for the loads of a block's tree: "
+      "v1 %d, v2 %d, v3 %d;\n"
+      "the worst for one load of one warp: v1 %d, v2 %d, v3 %d.\n",
+      v1.total, v2.total, v3.total, v1.worst, v2.worst, v3.worst);
 }
 
 inline int runTable(const Device& device) {
   const size_t n = kElems;
-  const Sizes sizes(device);
-  const size_t stride = sizes.stride, copies = sizes.copies;
-  const size_t slack = size_t(16) << 20;  // what cudaMalloc rounds up
-  const size_t bytes = (copies * stride + sizes.outWords) * sizeof(float);
+  // Every copy, of the input and of the copy row's output, has a guard.
+  const size_t stride = (n / kGuard + 2) * kGuard;  // floats
+  const size_t copies =
+      kQuick ? 2 : size_t(copiesBeyondL2(device, stride * sizeof(float)));
+  const size_t outWords = std::max(copies * stride, kMaxLaunches + kGuard);
+  const size_t slack = size_t(16) << 20;  // bytes: cudaMalloc rounds up
+  const size_t bytes = (copies * stride + outWords) * sizeof(float);
   if (const int code = requireMemory(device, bytes + slack)) return code;
-  DeviceArray<float> in(copies * stride), out(sizes.outWords);
+  DeviceArray<float> in(copies * stride), out(outWords);
 
-  double plus = 0.0, minus = 0.0;
-  for (size_t i = 0; i < n; ++i) {
-    const double x = double(element(Data::kPosition, i));
-    (x > 0.0 ? plus : minus) += x;
-  }
-  gate("position-data-exact", plus < (1 << 24) && -minus < (1 << 24),
-       "parts %.0f and %.0f; a float is exact only up to 2^24", plus, minus);
-
-  // Poison; the words that `launches` launches add to become 0.
-  auto prepare = [&](const Row& row, size_t launches) {
-    const size_t zeros = row.leaves == Leaves::kTotal ? launches : 0;
-    CUDA_CHECK(cudaMemset(out.data, 0xff, sizes.outWords * sizeof(float)));
-    CUDA_CHECK(cudaMemset(out.data, 0, zeros * sizeof(float)));
-  };
-  // Launch i reads copy i, and writes copy i or, where it adds, word i.
+  // Launch i reads copy i; it writes copy i or, where it adds, word i.
   auto source = [&](int i) { return in.data + size_t(i) % copies * stride; };
   auto target = [&](const Row& row, int i) {
-    if (row.leaves == Leaves::kCopy) {
-      return out.data + size_t(i) % copies * stride;
-    }
-    return row.leaves == Leaves::kTotal ? out.data + i : out.data;
+    if (row.leaves == kPartials) return out.data;
+    if (row.leaves == kTotal) return out.data + i;
+    return out.data + size_t(i) % copies * stride;
   };
-  // Checks what `launches` launches have left; prepare(row, zeros) before.
-  auto check = [&](const Row& row, const char* when, Data data,
-                   const Reference& reference, int launches, size_t zeros) {
-    if (row.leaves == Leaves::kCopy) {
-      return checkOutput(row.label, when, target(row, launches - 1), n,
-                         [&](size_t i) { return double(element(data, i)); });
-    }
-    if (row.leaves == Leaves::kPartials) {
-      const auto& sums = row.perSum == kT ? reference.one : reference.two;
-      return checkOutput(row.label, when, out.data, sums.size(),
-                         [&](size_t b) { return sums[b]; });
-    }
-    return checkOutput(row.label, when, out.data, zeros, [&](size_t w) {
-      return w < size_t(launches) ? reference.total : 0.0;
-    });
+  // Poison; the words that up to `launches` launches add to become 0.
+  auto prepare = [&](const Row& row, size_t launches) {
+    const size_t zeros = row.leaves == kTotal ? launches : 0;
+    CUDA_CHECK(cudaMemset(out.data, 0xff, outWords * sizeof(float)));
+    CUDA_CHECK(cudaMemset(out.data, 0, zeros * sizeof(float)));
+  };
+  // Checks what `done` launches have left after prepare(row, launches).
+  auto check = [&](const Row& row, const char* when, const Reference& right,
+                   int done, size_t launches) {
+    const auto& sums = row.perBlock == kT ? right.one : right.two;
+    const bool adds = row.leaves == kTotal;
+    auto wanted = [&](size_t w) {
+      if (row.leaves == kCopy) return double(element(right.data, w));
+      if (row.leaves == kPartials) return sums[w];
+      return w < size_t(done) ? right.plus + right.minus : 0.0;
+    };
+    return checkOutput(row.label, when, target(row, adds ? 0 : done - 1),
+                       adds ? launches : wordsOf(row, n), wanted);
   };
 
   // Every row once on either data, before any clock.
   Result results[kRowCount];
-  for (const Data data : {Data::kOnes, Data::kPosition}) {
-    const Reference reference(data, n);
+  const Reference ones(kOnes, n), position(kPosition, n);
+  gate("position-data-exact",
+       position.plus < (1 << 24) && -position.minus < (1 << 24),
+       "parts %.0f and %.0f; a float counts only up to 2^24", position.plus,
+       position.minus);
+  for (const Reference* right : {&ones, &position}) {
     CUDA_CHECK(cudaMemset(in.data, 0xff, copies * stride * sizeof(float)));
-    for (size_t c = 0; c < copies; ++c) fill(in.data + c * stride, n, data);
+    for (size_t c = 0; c < copies; ++c) {
+      fill(in.data + c * stride, n, right->data);
+    }
     for (int r = 0; r < kRowCount; ++r) {
       prepare(kRows[r], 1);
       launchRow(kRows[r], source(0), target(kRows[r], 0), n);
       CUDA_CHECK(cudaGetLastError());
       CUDA_CHECK(cudaDeviceSynchronize());
-      if (!check(kRows[r], data == Data::kOnes ? "ones" : "position data",
-                 data, reference, 1, 1)) {
-        results[r].right = false;
-      }
+      const char* when = right == &ones ? "ones" : "position data";
+      results[r].right &= check(kRows[r], when, *right, 1, 1);
     }
   }
 
   std::printf(
-      "\n%zu floats, %d threads a block. Each launch reads the next of %zu "
+      "\n%zu floats, %d threads a block; each launch reads the next of %zu "
       "copies.\n"
       "GB/s: every float read and every float left behind, once each.\n\n"
       "%-22s %9s %8s %8s %8s %8s %9s  %s\n",
       n, kThreadsPerBlock, copies, "row", "time ms", "spread", "GB/s",
       "of copy", "of peak", "launches", "leaves");
-  const Reference reference(Data::kPosition, n);
   auto measure = [&](const Row& row, Result* result, auto launch) {
     prepare(row, kMaxLaunches);
     result->timing = timeKernel(launch);
-    result->right = check(row, "after timing", Data::kPosition, reference,
+    result->right = check(row, "after timing", position,
                           result->timing.launches, kMaxLaunches);
-    const size_t left = row.leaves == Leaves::kCopy       ? n
-                        : row.leaves == Leaves::kPartials ? sumsOf(row, n)
-                                                          : 1;
-    result->gbs = double(n + left) * sizeof(float) / result->timing.ms / 1e6;
+    const double moved = double(n + wordsOf(row, n)) * sizeof(float);
+    result->gbs = moved / result->timing.ms / 1e6;
   };
   for (int r = 0; r < kRowCount; ++r) {
     const Row& row = kRows[r];
-    if (!results[r].right) continue;  // a wrong row has no time
-    measure(row, &results[r],
+    Result& result = results[r];
+    if (!result.right) continue;  // a wrong row has no time
+    measure(row, &result,
             [&](int i) { launchRow(row, source(i), target(row, i), n); });
-    if (!results[r].right) continue;
-    printRow(device, row.label, results[r],
-             results[kCopyRow].right ? results[kCopyRow].gbs : 0.0,
-             row.leaves);
+    if (!result.right) continue;
+    const Result& copy = results[kCopyRow];
+    std::printf("%-22s %9.4f %7.1f%% %8.1f %8s %8s %9d  %s\n", row.label,
+                result.timing.ms, 100.0 * result.timing.spread, result.gbs,
+                percent(result.gbs, copy.right ? copy.gbs : 0.0).c_str(),
+                percent(result.gbs, device.peakGBs).c_str(),
+                result.timing.launches, kLeaves[row.leaves]);
   }
   Result memcpyResult;
   measure(kRows[kCopyRow], &memcpyResult, [&](int i) {
     CUDA_CHECK(cudaMemcpyAsync(target(kRows[kCopyRow], i), source(i),
                                n * sizeof(float), cudaMemcpyDeviceToDevice));
   });
-  std::printf("\n");
   printFooter(results, memcpyResult);
   return 0;
 }
@@ -954,30 +890,30 @@ inline int runTable(const Device& device) {
 
 constexpr size_t kAccuracyElems = kQuick ? 1000000 : 100000000;
 static_assert(kAccuracyElems < (1u << 29),
-              "the reference is exact: fewer than 2^29 multiples of 2^-17 "
-              "below 84 have a sum that fits the 53 bits of a double");
+              "the double reference is exact: the sum of fewer than 2^29 "
+              "multiples of 2^-17 below 84 fits its 53 bits");
 
-// A running float sum of elements below 84 that reaches this power of two
-// stays there: floats are 256 apart, and less than half of that is lost.
+// A running float sum of elements below 84 that comes to this power of two
+// stays there: the next float is 256 away, and less than half is rounded off.
 constexpr double kStall = 128.0 * (1 << 24);
-static_assert(2 * kUniformEnd <= kStall / (1 << 23),
-              "kStall: twice an element is less than the next float's step");
+static_assert(2 * kUniformEnd < kStall / (1 << 23),
+              "kStall: an element is less than half the step of the floats");
 
 struct Bounds {
   double low, high;
 };
 
-// For elements >= 0, none of which goes through more than `chain` float
-// additions: |sum - exact| <= exact * k / (1 - k), k = chain * 2^-24.
+// For elements >= 0 that each go through at most `chain` float additions:
+// |sum - exact| <= exact * k / (1 - k), k = chain * 2^-24.
 inline Bounds treeBounds(double exact, size_t chain) {
   const double k = double(chain) / (1 << 24);
   if (k >= 1.0) return {0.0, HUGE_VAL};  // then it says nothing
   return {exact * (1 - k / (1 - k)), exact * (1 + k / (1 - k))};
 }
 
-// For n elements added one by one to one running sum, in any order. It ends
-// at `end` or above; or below, and then no addition lost more than half the
-// step of the floats below `end`, a power of two: end * 2^-25.
+// For n elements added to one running sum, in any order. It comes to `end`,
+// a power of two, and then never falls below; or it stays under `end`, and
+// then no addition loses more than half the floats' step there, end * 2^-25.
 inline Bounds runningBounds(double exact, size_t n) {
   Bounds bounds = treeBounds(exact, n);
   bounds.high = std::min(bounds.high, kStall);
@@ -993,16 +929,15 @@ struct CpuSums {
   float sequential = 0.0f, pairwise = 0.0f;
 };
 
-// Pairwise: level b holds the sum of 2^b elements until its neighbour is
-// complete; no element goes through more than 1 + log2(n) additions.
+// Pairwise: levels[b] keeps the sum of 2^b elements until the next 2^b are
+// summed. No element goes through more than 1 + log2(n) additions.
 inline CpuSums cpuSums(size_t n) {
   CpuSums sums;
   float levels[32] = {};
   for (size_t i = 0; i < n; ++i) {
-    const float x = element(Data::kUniform, i);
-    sums.exact += double(x);
-    sums.sequential += x;
-    float pair = x;
+    float pair = element(kUniform, i);
+    sums.exact += double(pair);
+    sums.sequential += pair;
     int b = 0;
     for (; i >> b & 1; ++b) pair += levels[b];
     levels[b] = pair;
@@ -1017,7 +952,7 @@ inline void printSum(const char* label, double sum, double exact,
                      Bounds bounds, size_t chain) {
   gate("accuracy-bounds", bounds.low <= sum && sum <= bounds.high,
        "%s: %.9g is not in %.9g to %.9g", label, sum, bounds.low, bounds.high);
-  std::printf("%-22s %15.2f %11.2e %11.1e %11.1e %13zu\n", label, sum,
+  std::printf("%-22s %14.2f %11.1e %11.1e %11.1e %13zu\n", label, sum,
               (sum - exact) / exact, (bounds.low - exact) / exact,
               (bounds.high - exact) / exact, chain);
 }
@@ -1025,39 +960,34 @@ inline void printSum(const char* label, double sum, double exact,
 inline void runAccuracy() {
   size_t n = kAccuracyElems, free = 0, total = 0;
   CUDA_CHECK(cudaMemGetInfo(&free, &total));
-  auto outWords = [&] { return ceilDiv(n, kT) + kGuard; };
-  const size_t slack = size_t(16) << 20;
-  while (n > 1 && (n + outWords()) * sizeof(float) + slack > free) n /= 2;
-  DeviceArray<float> in(n), out(outWords());
-  fill(in.data, n, Data::kUniform);
+  while (n > 1 && 5 * n * sizeof(float) / 4 > free) n /= 2;
+  DeviceArray<float> in(n), out(ceilDiv(n, kT));
+  fill(in.data, n, kUniform);
   const CpuSums cpu = cpuSums(n);
-
   std::printf(
       "\nAccuracy: %zu floats, uniform in [0, %u); exact sum %.2f.\n"
-      "v1 to v4: the partial sums, added on the CPU in double.\n\n"
-      "%-22s %15s %11s %11s %11s %13s\n",
+      "The partial sums of v1 to v4 are added on the CPU, in double.\n\n"
+      "%-22s %14s %11s %11s %11s %13s\n",
       n, kUniformEnd, cpu.exact, "row", "sum", "rel. error", "at least",
       "at most", "longest chain");
   printSum("CPU sequential float", cpu.sequential, cpu.exact,
            runningBounds(cpu.exact, n), n);
-  const size_t pairwise = size_t(1 + log2Of(n));
+  const size_t levels = size_t(1 + log2Of(n));
   printSum("CPU pairwise float", cpu.pairwise, cpu.exact,
-           treeBounds(cpu.exact, pairwise), pairwise);
+           treeBounds(cpu.exact, levels), levels);
   for (const Row& row : kRows) {
-    if (row.leaves == Leaves::kCopy) continue;
-    const size_t words = row.leaves == Leaves::kTotal ? 1 : sumsOf(row, n);
-    CUDA_CHECK(cudaMemset(out.data, 0xff, outWords() * sizeof(float)));
-    if (row.leaves == Leaves::kTotal)
-      CUDA_CHECK(cudaMemset(out.data, 0, sizeof(float)));
+    if (row.leaves == kCopy) continue;
+    std::vector<float> words(wordsOf(row, n));
+    const bool adds = row.leaves == kTotal;
+    const size_t bytes = words.size() * sizeof(float);
+    CUDA_CHECK(cudaMemset(out.data, adds ? 0 : 0xff, bytes));
     launchRow(row, in.data, out.data, n);
     CUDA_CHECK(cudaGetLastError());
-    std::vector<float> left(words);
-    CUDA_CHECK(cudaMemcpy(left.data(), out.data, words * sizeof(float),
-                          cudaMemcpyDeviceToHost));
+    CUDA_CHECK(
+        cudaMemcpy(words.data(), out.data, bytes, cudaMemcpyDeviceToHost));
     double sum = 0.0;
-    for (const float word : left) sum += double(word);
-    const size_t chain = size_t(row.chain) +
-                         (row.leaves == Leaves::kTotal ? sumsOf(row, n) : 0);
+    for (const float word : words) sum += double(word);
+    const size_t chain = size_t(row.chain) + (adds ? sumsOf(row, n) : 0);
     printSum(row.label, sum, cpu.exact,
              row.perSum == 1 ? runningBounds(cpu.exact, n)
                              : treeBounds(cpu.exact, chain),
@@ -1065,21 +995,18 @@ inline void runAccuracy() {
   }
   if (cpu.exact > kStall) {
     std::printf(
-        "\nNo running float sum of these elements passes %.0f: floats are "
-        "%.0f "
-        "apart there, and adding\nless than half of that changes nothing. In "
-        "a tree no sum is added to a much smaller one.\n",
+        "\nNo running float sum of these elements passes %.0f: the next float "
+        "is\n%.0f away, and less than half of that is rounded off.\n",
         kStall, kStall / (1 << 23));
   }
 }
 
 int main() try {
   Device device;
-  if (const int code = openDevice(
-          7, 5, reinterpret_cast<const void*>(copyFloats), &device)) {
-    return code;
-  }
-  if (const int code = runTable(device)) return code;
+  int code =
+      openDevice(7, 5, reinterpret_cast<const void*>(copyFloats), &device);
+  if (code == 0) code = runTable(device);
+  if (code != 0) return code;
   runAccuracy();
   if (failures() > 0) {
     std::printf("\n%d checks FAILED.\n", failures());
