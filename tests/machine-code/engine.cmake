@@ -22,7 +22,9 @@
 #                            the addresses, with no BREAK in it
 #   BLOCK PATTERN UNTIL BREAK   the same, of instructions without a predicate
 #                            and in one basic block: they issue together
-# RELATION is EQUAL, AT_LEAST or AT_MOST. A PATTERN is a regular expression
+# RELATION is EQUAL, AT_LEAST or AT_MOST. VALUE is a number or an expression,
+# in which @1 is the first integer template argument of the kernel. A PATTERN
+# is a regular expression
 # that must match at the start of an instruction, its predicate left off.
 #
 # measure(VARIABLE KERNEL ... MEASURE) gives the number itself, of one kernel.
@@ -104,6 +106,20 @@ function(find_kernels out)
     endforeach()
   endif()
   set(${out} "${found}" PARENT_SCOPE)
+endfunction()
+
+# Computes `value`: @1 is the first integer template argument of the kernel,
+# @2 the second.
+function(expand out value kernel)
+  string(REGEX MATCHALL "L[a-z][0-9]+E" arguments "${kernel}")
+  set(number 0)
+  foreach(argument IN LISTS arguments)
+    math(EXPR number "${number} + 1")
+    string(REGEX MATCH "[0-9]+" argument "${argument}")
+    string(REPLACE "@${number}" "${argument}" value "${value}")
+  endforeach()
+  math(EXPR value "${value}")
+  set(${out} ${value} PARENT_SCOPE)
 endfunction()
 
 # The address that a branch may jump to, or nothing.
@@ -237,14 +253,17 @@ function(rule id)
   foreach(name IN LISTS kernels)
     take_measure(value says "${name}" ${ARGN})
     if(DEFINED r_EQUAL)
-      set(wanted "exactly ${r_EQUAL}")
-      set(faulty NOT value EQUAL r_EQUAL)
+      expand(goal "${r_EQUAL}" "${name}")
+      set(wanted "exactly ${goal}")
+      set(faulty NOT value EQUAL goal)
     elseif(DEFINED r_AT_LEAST)
-      set(wanted "at least ${r_AT_LEAST}")
-      set(faulty value LESS r_AT_LEAST)
+      expand(goal "${r_AT_LEAST}" "${name}")
+      set(wanted "at least ${goal}")
+      set(faulty value LESS goal)
     elseif(DEFINED r_AT_MOST)
-      set(wanted "at most ${r_AT_MOST}")
-      set(faulty value GREATER r_AT_MOST)
+      expand(goal "${r_AT_MOST}" "${name}")
+      set(wanted "at most ${goal}")
+      set(faulty value GREATER goal)
     else()
       message(FATAL_ERROR "rule ${id}: no relation")
     endif()
@@ -272,6 +291,8 @@ foreach(needed RULES ARCH CUOBJDUMP)
   endif()
 endforeach()
 if(SOURCE)
+  cmake_path(GET CUBIN PARENT_PATH folder)
+  file(MAKE_DIRECTORY "${folder}")
   execute_process(
     COMMAND "${NVCC}" -std=c++17 -O3 -arch=sm_${ARCH} -cubin -o "${CUBIN}"
       "${SOURCE}"

@@ -24,6 +24,8 @@ rule(chosen KERNEL treeUnrolled COUNT "BAR\\.SYNC" AT_LEAST 7)
 broken_rule(chosen KERNEL treeUnrolled COUNT "BAR\\.SYNC" AT_LEAST 8)
 broken_rule(chosen KERNEL treeUnrolled TEMPLATE 128
   COUNT "BAR\\.SYNC" AT_LEAST 0)
+rule(chosen KERNEL treeUnrolled COUNT "BAR\\.SYNC" AT_MOST "@1 / 7")
+broken_rule(chosen KERNEL treeUnrolled COUNT "BAR\\.SYNC" AT_MOST "@1 / 16")
 rule(local KERNEL ALL EXCEPT arrayInMemory COUNT "LDL|STL" EQUAL 0)
 broken_rule(local KERNEL ALL COUNT "LDL|STL" EQUAL 0)
 rule(chosen KERNEL readNeighbour ARCH 90 COUNT "UCGABAR_ARV" AT_LEAST 1)

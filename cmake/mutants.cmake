@@ -1,0 +1,377 @@
+# Planted faults: single edits of the lessons that a student really makes, and
+# what must catch each of them.
+#
+#   cmake [-DNVCC=nvcc] [-DCUOBJDUMP=cuobjdump] [-DONLY=day25-reduction]
+#         [-DWORK=DIR] [-DROOT=DIR] -P cmake/mutants.cmake
+#
+# Without a GPU: every edit must match exactly once, the edits that the
+# compiler must catch are compiled, and so are those that the rules over the
+# machine code must catch (without CUOBJDUMP they are not).
+#
+#   cmake -DRUN=ON [-DARCH=native] [-DRECORD=ON] [-DSANITIZER=...] ...
+#
+# On a GPU: all are built and run, and with RECORD what caught each of them is
+# kept as evidence/LESSON/mutants-DATE-GPU.txt, where all were caught.
+#
+# tests/mutants/LESSON.txt holds the edits of a lesson:
+#
+#   === name-of-the-edit
+#   What the student does, in a line or more.
+#   caught: exit 1
+#   --- find
+#   text of the lesson, which must stand in it exactly once
+#   --- replace
+#   what the student writes
+#
+# caught is one of
+#   exit 1              the program's own checks: it prints FAILED, returns 1
+#   compiler: TEXT      nvcc stops, and its message contains TEXT
+#   machine code: RULE  a rule of tests/machine-code/LESSON.cmake is broken
+#   memcheck, racecheck, synccheck, initcheck   that tool of compute-sanitizer
+# A line `flags: FLAG...` replaces the default, -DLESSON_QUICK.
+cmake_minimum_required(VERSION 3.25)
+if(NOT DEFINED ROOT)
+  cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH ROOT)
+endif()
+include("${CMAKE_CURRENT_LIST_DIR}/evidence-file.cmake")
+include("${CMAKE_CURRENT_LIST_DIR}/programs.cmake")
+set_property(GLOBAL PROPERTY page_faults "")
+if(NOT DEFINED NVCC)
+  set(NVCC nvcc)
+endif()
+if(NOT DEFINED NVIDIA_SMI)
+  set(NVIDIA_SMI nvidia-smi)
+endif()
+if(NOT DEFINED SANITIZER)
+  set(SANITIZER compute-sanitizer)
+endif()
+if(NOT DEFINED WORK)
+  set(WORK "${ROOT}/build/mutants-work")
+endif()
+if(NOT DEFINED TIMEOUT)
+  set(TIMEOUT 20)  # seconds a run
+endif()
+if(NOT DEFINED LEAST)
+  set(LEAST 10)  # edits a lesson
+endif()
+
+# read_mutants(path folder): reads the edits of a lesson; the global property
+# MUTANTS lists their ids, and "ID KEY" holds each part.
+function(read_mutants path folder)
+  read_text("${path}" "tests/mutants/${folder}.txt" text ok)
+  if(NOT ok)
+    return()
+  endif()
+  set(id "")
+  set(part "")
+  set(number 0)
+  while(NOT text STREQUAL "")
+    take_line(text line)
+    if(line MATCHES "^=== ([a-z0-9-]+)$")
+      math(EXPR number "${number} + 1")
+      set(name "${CMAKE_MATCH_1}")
+      set(digits "0${number}")
+      string(REGEX REPLACE "^0(..)$" "\\1" digits "${digits}")
+      set(id "${folder}.${digits}-${name}")
+      set_property(GLOBAL APPEND PROPERTY MUTANTS "${id}")
+      set(part head)
+      set_property(GLOBAL PROPERTY "${id} flags" "-DLESSON_QUICK")
+    elseif(line MATCHES "^=== ")
+      fault("tests/mutants/${folder}.txt: '${line}' is no name; use a-z, 0-9 and -")
+      set(id "")
+    elseif(id STREQUAL "")
+      continue()
+    elseif(line STREQUAL "--- find")
+      set(part find)
+    elseif(line STREQUAL "--- replace")
+      set(part replace)
+    elseif(part STREQUAL "head" AND line MATCHES "^(caught|flags): *(.*)$")
+      set_property(GLOBAL PROPERTY "${id} ${CMAKE_MATCH_1}"
+        "${CMAKE_MATCH_2}")
+    elseif(part MATCHES "find|replace")
+      set_property(GLOBAL APPEND_STRING PROPERTY "${id} ${part}" "${line}\n")
+    endif()
+  endwhile()
+endfunction()
+
+# get(variable id key): one part of an edit, less its last newline.
+function(get variable id key)
+  get_property(value GLOBAL PROPERTY "${id} ${key}")
+  string(REGEX REPLACE "\n$" "" value "${value}")
+  set(${variable} "${value}" PARENT_SCOPE)
+endfunction()
+
+# apply(id text result): the lesson with the edit made, or a fault.
+function(apply id text_name result_name)
+  get(find "${id}" find)
+  get(replace "${id}" replace)
+  set(text "${${text_name}}")
+  if(find STREQUAL "" OR find STREQUAL replace)
+    fault("${id}: nothing to find, or nothing changed")
+    return()
+  endif()
+  string(FIND "${text}" "${find}" at)
+  string(FIND "${text}" "${find}" last REVERSE)
+  if(at EQUAL -1)
+    fault("${id}: the lesson does not hold the text to find:\n${find}")
+  elseif(NOT at EQUAL last)
+    fault("${id}: the text to find stands in the lesson more than once:\n${find}")
+  else()
+    string(LENGTH "${find}" length)
+    string(SUBSTRING "${text}" 0 ${at} head)
+    math(EXPR at "${at} + ${length}")
+    string(SUBSTRING "${text}" ${at} -1 tail)
+    set(${result_name} "${head}${replace}${tail}" PARENT_SCOPE)
+  endif()
+endfunction()
+
+# verdict(id what): what caught an edit, or that nothing did.
+function(verdict id caught what)
+  string(REPLACE "\n" " " what "${what}")
+  string(REPLACE "${WORK}/" "" what "${what}")
+  string(SUBSTRING "${what}" 0 150 what)
+  get(expected "${id}" caught)
+  set(line "${id}: ")
+  if(caught)
+    string(APPEND line "caught by ${what}")
+  else()
+    string(APPEND line "NOT CAUGHT, expected ${expected}: ${what}")
+    fault("${line}")
+  endif()
+  set_property(GLOBAL PROPERTY "${id} verdict" "${line}")
+  get_property(left GLOBAL PROPERTY LEFT)
+  math(EXPR left "${left} - 1")
+  set_property(GLOBAL PROPERTY LEFT ${left})
+  message("${line} (${left} left)")
+endfunction()
+
+# The first line of `output` that matches, or its last line.
+function(first_line output_name pattern line_name)
+  string(REGEX MATCH "[^\n]*${pattern}[^\n]*" line "${${output_name}}")
+  if(line STREQUAL "")
+    string(STRIP "${${output_name}}" line)
+    string(REGEX REPLACE ".*\n" "" line "${line}")
+  endif()
+  string(STRIP "${line}" line)
+  set(${line_name} "${line}" PARENT_SCOPE)
+endfunction()
+
+file(REMOVE_RECURSE "${WORK}")
+file(MAKE_DIRECTORY "${WORK}")
+lessons_listed("${ROOT}" lessons)
+set(folders "")
+foreach(lesson IN LISTS lessons)
+  string(REGEX MATCH "^(.*)/([^/]*)\\.cu\\|([0-9]+)$" ignored "${lesson}")
+  set(folder "${CMAKE_MATCH_1}")
+  if(ONLY AND NOT folder STREQUAL ONLY)
+    continue()
+  endif()
+  list(APPEND folders "${folder}")
+  set(name_${folder} "${CMAKE_MATCH_2}")
+  set(arch_${folder} "${CMAKE_MATCH_3}")
+endforeach()
+
+# Make every edit, and say how each is compiled.
+set(host "")
+if(HOST)
+  set(host "-ccbin=${HOST}")
+endif()
+foreach(folder IN LISTS folders)
+  set(name "${name_${folder}}")
+  set(arch "sm_${arch_${folder}}")
+  if(RUN AND ARCH)
+    set(arch "${ARCH}")
+  elseif(RUN)
+    set(arch native)
+  endif()
+  set(compile "${NVCC}" ${host} -std=c++17 -O3 -arch=${arch}
+    -DLESSON_NO_CUB)
+  set_property(GLOBAL PROPERTY MUTANTS "")
+  read_mutants("${ROOT}/tests/mutants/${folder}.txt" "${folder}")
+  get_property(ids GLOBAL PROPERTY MUTANTS)
+  list(LENGTH ids count)
+  if(count LESS LEAST)
+    fault("tests/mutants/${folder}.txt: ${count} edits; write at least ${LEAST}")
+  endif()
+  read_text("${ROOT}/${folder}/${name}.cu" "${folder}/${name}.cu" lesson ok)
+  set(all_flags "")
+  set(ids_${folder} "")
+  foreach(id IN LISTS ids)
+    set(edited "")
+    apply("${id}" lesson edited)
+    if(edited STREQUAL "")
+      continue()
+    endif()
+    list(APPEND ids_${folder} "${id}")
+    file(WRITE "${WORK}/${id}.cu" "${edited}")
+    get(caught "${id}" caught)
+    get(flags "${id}" flags)
+    separate_arguments(flags)
+    if(caught MATCHES "^compiler: .")
+      # Whoever compiles it is stopped: with the lesson's own flags.
+      add_program("${WORK}" "${id}" ${compile} ${flags} -cubin
+        -o "${WORK}/${id}.cubin" "${WORK}/${id}.cu")
+    elseif(caught MATCHES "^machine code: .")
+      if(CUOBJDUMP)
+        add_program("${WORK}" "${id}" "${NVCC}" ${host} -std=c++17 -O3
+          -arch=sm_${arch_${folder}} -DLESSON_NO_CUB -cubin
+          -o "${WORK}/${id}.cubin" "${WORK}/${id}.cu")
+      endif()
+    elseif(caught MATCHES "^(exit 1|(mem|race|sync|init)check)$")
+      if(RUN)
+        add_program("${WORK}" "${id}" ${compile} ${flags}
+          -o "${WORK}/${id}.exe" "${WORK}/${id}.cu")
+        list(APPEND all_flags "${flags}")
+      endif()
+    else()
+      fault("${id}: caught by '${caught}'? One of exit 1, compiler: TEXT, machine code: RULE, memcheck, racecheck, synccheck, initcheck")
+    endif()
+  endforeach()
+  if(RUN AND NOT ids STREQUAL "")
+    # The lesson as it is: it must pass where the edits fail.
+    add_program("${WORK}" "${folder}.unchanged" ${compile} -DLESSON_QUICK
+      -o "${WORK}/${folder}.unchanged.exe" "${ROOT}/${folder}/${name}.cu")
+  endif()
+endforeach()
+stop_on_faults("planted faults: these edits are wrong; nothing was compiled")
+build_programs("${WORK}")
+
+set(total 0)
+foreach(folder IN LISTS folders)
+  list(LENGTH ids_${folder} count)
+  math(EXPR total "${total} + ${count}")
+endforeach()
+set_property(GLOBAL PROPERTY LEFT ${total})
+
+foreach(folder IN LISTS folders)
+  if(RUN)
+    program_status("${WORK}" "${folder}.unchanged" status log)
+    if(status EQUAL 0)
+      execute_process(COMMAND "${WORK}/${folder}.unchanged.exe"
+        RESULT_VARIABLE status OUTPUT_VARIABLE log ERROR_VARIABLE log
+        TIMEOUT ${TIMEOUT})
+    endif()
+    if(NOT status EQUAL 0)
+      message(FATAL_ERROR "${folder}: the lesson itself ends with status "
+        "${status} here, so its edits prove nothing:\n${log}")
+    endif()
+    set(sms "n/a")
+    if(log MATCHES ", ([0-9]+) SMs")
+      set(sms "${CMAKE_MATCH_1}")
+    endif()
+  endif()
+  foreach(id IN LISTS ids_${folder})
+    get(caught "${id}" caught)
+    set(status "")
+    if(EXISTS "${WORK}/${id}.status")
+      program_status("${WORK}" "${id}" status log)
+    endif()
+
+    if(caught MATCHES "^compiler: (.*)$")
+      set(wanted "${CMAKE_MATCH_1}")
+      string(FIND "${log}" "${wanted}" at)
+      if(status EQUAL 0)
+        verdict("${id}" FALSE "it compiles")
+      elseif(at EQUAL -1)
+        first_line(log "error" line)
+        verdict("${id}" FALSE "the compiler says: ${line}")
+      else()
+        verdict("${id}" TRUE "the compiler: ${wanted}")
+      endif()
+      continue()
+    endif()
+    if(status STREQUAL "")
+      verdict("${id}" TRUE "nothing yet: not run here")
+      continue()
+    endif()
+    if(NOT status EQUAL 0)
+      first_line(log "error" line)
+      verdict("${id}" FALSE "it does not compile: ${line}")
+      continue()
+    endif()
+
+    if(caught MATCHES "^machine code: (.*)$")
+      set(wanted "${CMAKE_MATCH_1}")
+      execute_process(
+        COMMAND ${CMAKE_COMMAND}
+          "-DRULES=${ROOT}/tests/machine-code/${folder}.cmake"
+          "-DCUBIN=${WORK}/${id}.cubin" -DARCH=${arch_${folder}}
+          "-DCUOBJDUMP=${CUOBJDUMP}"
+          -P "${CMAKE_CURRENT_LIST_DIR}/../tests/machine-code/engine.cmake"
+        RESULT_VARIABLE status OUTPUT_VARIABLE log ERROR_VARIABLE log)
+      string(FIND "${log}" "${wanted}:" at)
+      if(status EQUAL 0 OR at EQUAL -1)
+        first_line(log "has " line)
+        verdict("${id}" FALSE "the rules say: ${line}")
+      else()
+        first_line(log "${wanted}:" line)
+        verdict("${id}" TRUE "the machine code: ${line}")
+      endif()
+      continue()
+    endif()
+
+    set(command "${WORK}/${id}.exe")
+    set(said "FAILED")
+    if(NOT caught STREQUAL "exit 1")
+      list(PREPEND command "${SANITIZER}" --tool ${caught} --error-exitcode 99
+        --print-limit 1)
+      if(caught STREQUAL "memcheck")
+        list(INSERT command 1 --leak-check full)
+      endif()
+      set(said "ERROR SUMMARY")
+    endif()
+    execute_process(COMMAND ${command}
+      RESULT_VARIABLE status OUTPUT_VARIABLE log ERROR_VARIABLE log
+      TIMEOUT ${TIMEOUT})
+    first_line(log "${said}" line)
+    if(caught STREQUAL "exit 1" AND status EQUAL 1 AND line MATCHES "FAILED")
+      verdict("${id}" TRUE "exit 1: ${line}")
+    elseif(NOT caught STREQUAL "exit 1" AND status EQUAL 99)
+      verdict("${id}" TRUE "${caught}: ${line}")
+    else()
+      verdict("${id}" FALSE "status ${status}: ${line}")
+    endif()
+  endforeach()
+endforeach()
+
+if(RUN AND RECORD)
+  evidence_tree("${ROOT}")
+  evidence_toolkit("${NVCC}" "${WORK}/host")
+  evidence_machine("${NVIDIA_SMI}")
+  gpu_slug("${ev_gpu}" slug)
+  string(TIMESTAMP today "%Y-%m-%d" UTC)
+  string(TIMESTAMP ev_date-utc "%Y-%m-%dT%H:%M:%SZ" UTC)
+  foreach(folder IN LISTS folders)
+    set(file "evidence/${folder}/mutants-${today}-${slug}.txt")
+    set(edits "tests/mutants/${folder}.txt")
+    file(SHA256 "${ROOT}/${edits}" sha256)
+    set(body "${edits}: ${sha256}\n")
+    set(all TRUE)
+    foreach(id IN LISTS ids_${folder})
+      get(line "${id}" verdict)
+      if(NOT line MATCHES ": caught by " OR line MATCHES "nothing yet")
+        set(all FALSE)
+      endif()
+      string(APPEND body "${line}\n")
+    endforeach()
+    if(NOT all)
+      message("${folder}: not all were caught, so nothing is recorded")
+      continue()
+    endif()
+    write_text("${WORK}/${folder}.body" body)
+    set(ev_lesson "${folder}/${name_${folder}}")
+    set(ev_source "${folder}/${name_${folder}}.cu")
+    file(SHA256 "${ROOT}/${ev_source}" ev_source-sha256)
+    set(ev_cubin-sha256 "n/a")
+    set(ev_sms "${sms}")
+    set(ev_exit-code 0)
+    set(ev_compile-command
+      "nvcc -std=c++17 -O3 -arch=native -DLESSON_NO_CUB -DLESSON_QUICK")
+    set(ev_run-command "cmake -DRUN=ON -DRECORD=ON -P cmake/mutants.cmake")
+    evidence_write("${ROOT}/${file}" "${WORK}/${folder}.body")
+    evidence_replaces("${ROOT}/${file}")
+    message("wrote ${file}")
+  endforeach()
+endif()
+stop_on_faults("planted faults: these were not caught")
+message("planted faults: ${total} edits, all as expected")

@@ -1,0 +1,53 @@
+# programs.cmake: compiles many programs at once, for the scripts that record
+# sanitizers, profiles and planted faults.
+
+# add_program(work name command...): a program to compile in folder `work`.
+# What the command prints goes to work/name.log, its status to
+# work/name.status; it may fail.
+function(add_program work name)
+  set(words "")
+  foreach(word IN LISTS ARGN)
+    string(APPEND words " [==[${word}]==]")
+  endforeach()
+  file(WRITE "${work}/${name}.cmake" "
+execute_process(COMMAND${words}
+  RESULT_VARIABLE status
+  OUTPUT_FILE [==[${work}/${name}.log]==]
+  ERROR_FILE [==[${work}/${name}.log]==])
+file(WRITE [==[${work}/${name}.status]==] \"\${status}\")
+file(GLOB all [==[${work}/*.cmake]==])
+file(GLOB done [==[${work}/*.status]==])
+list(LENGTH all all)
+list(LENGTH done done)
+math(EXPR left \"\${all} - \${done}\")
+message(\"compiled ${name}, \${left} left\")
+")
+endfunction()
+
+# build_programs(work): compiles them, as many at a time as the machine has
+# cores. The status of each is read with program_status.
+function(build_programs work)
+  cmake_host_system_information(RESULT jobs QUERY NUMBER_OF_LOGICAL_CORES)
+  file(GLOB scripts "${work}/*.cmake")
+  set(text "cmake_minimum_required(VERSION 3.25)\nproject(programs NONE)\n")
+  foreach(script IN LISTS scripts)
+    cmake_path(GET script STEM LAST_ONLY name)
+    string(APPEND text "add_custom_target([==[${name}]==] ALL
+  COMMAND \"\${CMAKE_COMMAND}\" -P [==[${script}]==] VERBATIM)\n")
+  endforeach()
+  file(WRITE "${work}/project/CMakeLists.txt" "${text}")
+  execute_process(
+    COMMAND ${CMAKE_COMMAND} -S "${work}/project" -B "${work}/project/build"
+    OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
+  execute_process(
+    COMMAND ${CMAKE_COMMAND} --build "${work}/project/build" -j ${jobs}
+    OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
+
+# program_status(work name status log): how the compilation ended.
+function(program_status work name status_name log_name)
+  file(READ "${work}/${name}.status" status)
+  file(READ "${work}/${name}.log" log)
+  set(${status_name} "${status}" PARENT_SCOPE)
+  set(${log_name} "${log}" PARENT_SCOPE)
+endfunction()
