@@ -91,7 +91,8 @@ function(page_case name)
   foreach(option IN ITEMS STDERR STDOUT FILE FROM TO REMOVE COPY COPY_TO
       UNCHANGED)
     if(DEFINED case_${option})
-      list(APPEND options "-D${option}=${case_${option}}")
+      string(REPLACE ";" "\\;" value "${case_${option}}")
+      list(APPEND options "-D${option}=${value}")
     endif()
   endforeach()
   if(FROM IN_LIST ARGN AND NOT DEFINED case_TO)
@@ -128,7 +129,7 @@ weave_case(as-it-is UNCHANGED ${page})
 weave_case(stale-snippet FILE ${lesson} FROM "1.0f" TO "2.0f"
   STDERR "${page}:5: block 'snippet: one-kernel' is stale")
 weave_case(stale-block FILE ${page} FROM "nullptr, 0" TO "nullptr, 1"
-  STDERR "${page}:15: block 'snippet: the-launch' is stale")
+  STDERR "${page}:16: block 'snippet: the-launch' is stale")
 weave_case(stale-top-page FILE README.md FROM "only slides" TO "some slides"
   STDERR "README.md:6: block 'snippet: day01-first/for-slides' is stale")
 weave_case(stale-output FILE ${run} FROM "87.5" TO "87.6"
@@ -211,7 +212,7 @@ endfunction()
 evidence_case(as-it-is UNCHANGED ${run})
 evidence_case(output-edited FILE ${run} FROM "87.5" TO "87.6"
   STDERR "${run}:1: the output is not what was recorded")
-evidence_case(output-longer FILE ${run} FROM "passed." TO "passed. "
+evidence_case(output-longer FILE ${run} FROM "passed." TO "passed!"
   STDERR "${run}:1: the output is not what was recorded")
 evidence_case(source-edited FILE ${lesson} FROM "1.0f" TO "2.0f"
   STDERR "${run}:1: stale: ${lesson} has changed since it ran")
@@ -229,7 +230,7 @@ foreach(key IN ITEMS schema lesson source source-sha256 cubin-sha256
   evidence_case(no-key.${key} FILE ${run} FROM "# ${key}: " TO "# no-${key}: "
     STDERR "${run}:1: no key '${key}'")
 endforeach()
-evidence_case(key-empty FILE ${run} FROM "# os: Test OS 1" TO "# os: "
+evidence_case(key-empty FILE ${run} FROM "Test OS 1" TO ""
   STDERR "'' is no value for 'os'")
 evidence_case(key-placeholder FILE ${run} FROM "# os: Test OS 1" TO "# os: TODO"
   STDERR "${run}:10: 'TODO' is no value for 'os'")
@@ -278,7 +279,7 @@ evidence_case(other-kind-stale COPY ${run}
   FROM "1.0f" TO "2.0f"
   STDERR "evidence/day01-first/profile-2026-01-02-test-gpu.csv:1: stale")
 evidence_case(figure-prose FILE ${page} FROM "It writes 87.5 GB/s" TO "It writes 88.5 GB/s"
-  STDERR "${page}:22: '88.5 GB/s' stands in no output under evidence/day01-first")
+  STDERR "${page}:23: '88.5 GB/s' stands in no output under evidence/day01-first")
 evidence_case(figure-rounded FILE ${page} FROM "1,234.5 us" TO "1,234 us"
   STDERR "'1,234 us' stands in no output")
 evidence_case(figure-range FILE ${page} FROM "12% to 87.5 %" TO "13 to 87.5 %"

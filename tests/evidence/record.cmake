@@ -22,7 +22,7 @@ macro(record)
       "-DLESSONS=day01-first/first.cu|75" ${commit}
       -P "${root}/cmake/evidence.cmake"
     RESULT_VARIABLE status OUTPUT_VARIABLE stdout ERROR_VARIABLE stderr)
-  set(said "${stdout}${stderr}")
+  string(REGEX REPLACE "[ \n]+" " " said "${stdout}${stderr}")
   file(GLOB files "${evidence}/*")
 endmacro()
 # check(argument...): runs the check on the tree; sets `status` and `said`.
