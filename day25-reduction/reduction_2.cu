@@ -590,6 +590,7 @@ __global__ void reduceInFlight(const float* x, std::int64_t n, float* partials,
   const Vectors v = splitVectors(x, n);
   const std::int64_t tiles = v.count / kTile;
   float sum = 0.0f;
+#pragma unroll 1  // one tile at a time: more would not fit in registers
   for (std::int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
     const float4* from = v.body + tile * kTile + threadIdx.x;
     float4 values[kPerThread];
@@ -672,6 +673,8 @@ double positionTotal(std::int64_t n) {
   if (n < known) return sumCpu(Pattern::position, 0, n);
   total += sumCpu(Pattern::position, known, n);
   known = n;
+  gate("position-data", total != 0.0 && std::abs(total) < kExact / 16,
+       "the total of %lld values is %.1f", static_cast<long long>(n), total);
   return total;
 }
 
@@ -760,7 +763,18 @@ std::int64_t launchInFlight(const Work& work, const float* x, std::int64_t n,
   return 1;
 }
 
-#ifndef LESSON_NO_CUB
+#ifdef LESSON_NO_CUB
+size_t libraryBytes(std::int64_t) { return 0; }
+#else
+// The scratch memory that the library wants for n floats.
+size_t libraryBytes(std::int64_t n) {
+  size_t bytes = 0;
+  CUDA_CHECK(cub::DeviceReduce::Sum(nullptr, bytes,
+                                    static_cast<const float*>(nullptr),
+                                    static_cast<float*>(nullptr), n));
+  return bytes;
+}
+
 std::int64_t launchLibrary(const Work& work, const float* x, std::int64_t n,
                            float* out) {
   // snippet: library-call
@@ -773,15 +787,17 @@ std::int64_t launchLibrary(const Work& work, const float* x, std::int64_t n,
 
 // ---- the table of rows ----------------------------------------------------
 
-enum class Leaves { copy, partials, total };
+// What a row leaves in out. `added`: one float, added to what out holds. Only
+// `total` rows promise the same bits in every launch, and stand in the second
+// table.
+enum class Leaves { copy, partials, total, added };
 
 struct Row {
   const char* label;
   Leaves leaves;
   Launch launch;
-  int resetByte = 0xff;  // what out holds before: NaNs, or 0 to add to
-  bool growth = false;   // stands in the second table too
-  bool ordered = false;  // promises the same bits in every launch
+  int resetByte() const { return leaves == Leaves::added ? 0 : 0xff; }
+  bool oneFloat() const { return leaves >= Leaves::total; }
 };
 
 constexpr Row kRows[] = {
@@ -793,12 +809,12 @@ constexpr Row kRows[] = {
      launchFixedGrid<reduceUnrolled<kThreadsPerBlock>>},
     {"v7 float4", Leaves::partials,
      launchFixedGrid<reduceVectorized<kThreadsPerBlock>>},
-    {"v8 two launches", Leaves::total, launchTwoLaunches, 0xff, true, true},
-    {"v8a atomic finish", Leaves::total, launchAtomic, 0},
-    {"v9 last block", Leaves::total, launchLastBlock, 0xff, true, true},
-    {"v10 loads in flight", Leaves::total, launchInFlight, 0xff, true, true},
+    {"v8 two launches", Leaves::total, launchTwoLaunches},
+    {"v8a atomic finish", Leaves::added, launchAtomic},
+    {"v9 last block", Leaves::total, launchLastBlock},
+    {"v10 loads in flight", Leaves::total, launchInFlight},
 #ifndef LESSON_NO_CUB
-    {"library", Leaves::total, launchLibrary, 0xff, true},
+    {"library", Leaves::total, launchLibrary},
 #endif
 };
 constexpr int kRowCount = int(std::size(kRows));
@@ -807,9 +823,11 @@ constexpr int kRowCount = int(std::size(kRows));
 
 constexpr std::int64_t kPad = 1024;  // floats of poison behind a buffer
 constexpr std::int64_t kHuge = (std::int64_t(1) << 31) + 5;
-constexpr size_t kSpareBytes = size_t(64) << 20;  // not ours to take
+constexpr size_t kSpareBytes = size_t(64) << 20;  // left to the driver
 
-// Copies of an input, one after another, each followed by NaNs.
+size_t bytesOf(std::int64_t floats) { return size_t(floats) * sizeof(float); }
+
+// Copies of an input of n floats, `stride` apart, NaN between them.
 struct Input {
   const float* data;
   std::int64_t n, stride;
@@ -820,27 +838,24 @@ struct Input {
 std::int64_t strideOf(std::int64_t n) {
   return divideUp(n, kPad) * kPad + kPad;
 }
-size_t bytesOf(std::int64_t floats) { return size_t(floats) * sizeof(float); }
-std::int64_t floatsFor(const Device& device, std::int64_t n) {
+
+std::int64_t inputFloats(const Device& device, std::int64_t n) {
   return strideOf(n) * copiesBeyondL2(device, bytesOf(n));
 }
 
-// Floats of out that a row may be given, the last kPad of them to stay as
-// they are: n, one a block, or one a launch.
+// Floats of output: n, or one a block, or one a launch. The last kPad of
+// them belong to nobody and must stay as they were.
 std::int64_t outFloats(const Row& row, std::int64_t n) {
   if (row.leaves == Leaves::copy) return n + kPad;
-  if (row.leaves == Leaves::total) return kMaxLaunches + kPad;
-  return std::max<std::int64_t>(kBlocks, divideUp(n, 2 * kThreadsPerBlock)) +
-         kPad;
+  if (row.oneFloat()) return kMaxLaunches + kPad;
+  return kPad +
+         std::max<std::int64_t>(kBlocks, divideUp(n, 2 * kThreadsPerBlock));
 }
 
-// Fills x[0, copies * stride) with NaN, then each copy with n values.
 Input fill(float* x, std::int64_t n, int copies, Pattern pattern) {
   const Input input = {x, n, strideOf(n), copies};
-  CUDA_CHECK(cudaMemset(x, 0xff, bytesOf(copies * input.stride)));
-  const unsigned blocks =
-      gridOf(std::min<std::int64_t>(divideUp(n, kThreadsPerBlock), 4096));
-  fillInput<<<dim3(blocks, unsigned(copies)), kThreadsPerBlock>>>(
+  CUDA_CHECK(cudaMemset(x, 0xff, bytesOf(copies * input.stride)));  // NaN
+  fillInput<<<dim3(kBlocks, unsigned(copies)), kThreadsPerBlock>>>(
       x, n, input.stride, pattern);
   CUDA_CHECK(cudaGetLastError());
   return input;
@@ -852,82 +867,76 @@ std::vector<float> readBack(const float* d_x, std::int64_t n) {
   return h_x;
 }
 
+// Whether out[first, last) is still as cudaMemset left it.
+bool untouched(const float* out, std::int64_t first, std::int64_t last,
+               int resetByte) {
+  const std::vector<float> words = readBack(out + first, last - first);
+  const std::vector<unsigned char> reset(
+      bytesOf(last - first), static_cast<unsigned char>(resetByte));
+  return std::memcmp(words.data(), reset.data(), reset.size()) == 0;
+}
+
 // The sum of what a row left in out[0, left). For the copy: `want` where
 // every element equals its source, NaN otherwise.
 double totalOf(const Row& row, const float* x, const float* out,
                std::int64_t left, double want) {
-  if (row.leaves == Leaves::copy) {
-    DeviceArray<unsigned long long> count(1);
-    unsigned long long differ = 0;
-    CUDA_CHECK(cudaMemset(count.data, 0, sizeof(differ)));
-    countDifferences<<<kBlocks, kThreadsPerBlock>>>(x, out, left, count.data);
-    CUDA_CHECK(cudaGetLastError());
-    CUDA_CHECK(cudaMemcpy(&differ, count.data, sizeof(differ),
-                          cudaMemcpyDeviceToHost));
-    return differ == 0 ? want : std::nan("");
-  }
   double total = 0.0;
-  for (float value : readBack(out, left)) total += value;
+  if (row.leaves == Leaves::copy) {
+    DeviceArray<unsigned long long> d_count(1);
+    unsigned long long count = 0;
+    CUDA_CHECK(cudaMemset(d_count.data, 0, sizeof(count)));
+    countDifferences<<<kBlocks, kThreadsPerBlock>>>(x, out, left,
+                                                    d_count.data);
+    CUDA_CHECK(cudaGetLastError());
+    CUDA_CHECK(cudaMemcpy(&count, d_count.data, sizeof(count),
+                          cudaMemcpyDeviceToHost));
+    total = count == 0 ? want : std::nan("");
+  } else {
+    for (float value : readBack(out, left)) total += value;
+  }
   return total;
 }
 
 // Runs a row once, untimed, over x[0, n) on poisoned memory. Returns whether
-// it left `want` and nothing behind.
+// it left `want` in out and nothing behind.
 bool runsRight(const Row& row, const Work& work, const float* x,
                std::int64_t n, float* out, double want) {
   const std::int64_t room = outFloats(row, n);
-  CUDA_CHECK(cudaMemset(out, row.resetByte, bytesOf(room)));
+  CUDA_CHECK(cudaMemset(out, row.resetByte(), bytesOf(room)));
   CUDA_CHECK(cudaMemset(work.partials, 0xff, bytesOf(work.partialCount)));
   const std::int64_t left = row.launch(work, x, n, out);
   CUDA_CHECK(cudaGetLastError());
   CUDA_CHECK(cudaDeviceSynchronize());
   const double got = totalOf(row, x, out, left, want);
-  bool ok = gate("total", got == want, "%s, n = %lld: %.1f, not %.1f",
-                 row.label, static_cast<long long>(n), got, want);
-  const std::vector<float> behind = readBack(out + left, room - left);
-  std::vector<float> reset(behind.size());
-  std::memset(reset.data(), row.resetByte, bytesOf(room - left));
-  ok &=
-      gate("nothing-behind",
-           std::memcmp(behind.data(), reset.data(), bytesOf(room - left)) == 0,
-           "%s, n = %lld: wrote behind its output", row.label,
-           static_cast<long long>(n));
-  return ok;
+  const bool right = gate("total", got == want, "%s, n = %lld: %.1f, not %.1f",
+                          row.label, static_cast<long long>(n), got, want);
+  return gate("nothing-behind", untouched(out, left, room, row.resetByte()),
+              "%s, n = %lld wrote behind its output", row.label,
+              static_cast<long long>(n)) &&
+         right;
 }
 
-// Times a row; checks what every timed launch left. Where a row leaves one
+// Times a row; checks what the timed launches left. Where a row leaves one
 // float, launch i leaves it in out[i].
 Timing timeRow(const Row& row, const Work& work, const Input& input,
                float* out, double want) {
-  const bool one = row.leaves == Leaves::total;
+  const bool one = row.oneFloat();
   const std::int64_t room = outFloats(row, input.n);
-  CUDA_CHECK(cudaMemset(out, row.resetByte, bytesOf(room)));
+  CUDA_CHECK(cudaMemset(out, row.resetByte(), bytesOf(room)));
   std::int64_t left = 0;
   const Timing timing = timeKernel([&](int i) {
     left = row.launch(work, input.copy(i), input.n, one ? out + i : out);
   });
-  if (!one) {
-    const double got = totalOf(row, input.data, out, left, want);
-    gate("timed-total", got == want, "%s: %.1f, not %.1f", row.label, got,
-         want);
-    return timing;
+  int wrong = 0;
+  if (one) {
+    left = timing.launches;
+    for (float total : readBack(out, left)) wrong += !(total == want);
+  } else {
+    wrong = !(totalOf(row, input.data, out, left, want) == want);
   }
-  float reset = 0.0f;
-  std::memset(&reset, row.resetByte, sizeof(reset));
-  const std::vector<float> words = readBack(out, room);
-  int wrong = 0, touched = 0;
-  for (int i = 0; i < int(room); ++i) {
-    const float& word = words[size_t(i)];
-    if (i < timing.launches) {
-      wrong += !(word == want);
-    } else {
-      touched += std::memcmp(&word, &reset, sizeof(reset)) != 0;
-    }
-  }
-  gate("timed-total", wrong == 0, "%s: %d of %d launches are wrong", row.label,
-       wrong, timing.launches);
-  gate("timed-nothing-else", touched == 0,
-       "%s: %d words that no launch was given", row.label, touched);
+  gate("timed-total", wrong == 0, "%s: %d totals are wrong", row.label, wrong);
+  gate("nothing-behind", untouched(out, left, room, row.resetByte()),
+       "%s wrote behind its output while it was timed", row.label);
   return timing;
 }
 
@@ -938,12 +947,12 @@ std::string percent(double rate, double ceiling) {
   return ceiling > 0.0 ? text : "    n/a";
 }
 
-// ---- the three parts ------------------------------------------------------
+// ---- first table: the ladder ----------------------------------------------
 
-void printTable(const Device& device, const Work& work, float* pool,
-                float* out) {
-  const int copies = copiesBeyondL2(device, bytesOf(kElems));
+void printLadder(const Device& device, const Work& work, float* pool,
+                 float* out) {
   const double bytes = double(bytesOf(kElems));
+  const int copies = copiesBeyondL2(device, bytesOf(kElems));
   bool right[kRowCount];
   Input input = fill(pool, kOnes, 1, Pattern::ones);
   for (int r = 0; r < kRowCount; ++r) {
@@ -957,195 +966,189 @@ void printTable(const Device& device, const Work& work, float* pool,
 
   std::printf(
       "\n%lld floats (%.0f MB), %d copies in turn; %d threads a block;\n"
-      "grid of v4c to v9: %d blocks, of v10: up to %d\n\n"
-      "%-20s %9s %7s %7s %7s %7s  %s\n",
+      "v4c to v9 have %d blocks, v10 up to %d\n\n"
+      "%-20s %9s %7s %7s %7s %7s  leaves\n",
       static_cast<long long>(kElems), bytes / 1e6, copies, kThreadsPerBlock,
-      kBlocks, work.wave, "row", "ms", "spread", "GB/s", "% copy", "% peak",
-      "leaves");
+      kBlocks, work.wave, "row", "ms", "spread", "GB/s", "% copy", "% peak");
   int printed = 0;
-  double copyRate = 0.0, best = 0.0;
-  Timing timings[kRowCount];
+  double copyRate = 0.0, bestRate = 0.0;
+  std::string noGain;  // rungs that the row above beats, or the noise hides
+  Timing above;
   for (int r = 0; r < kRowCount; ++r) {
     if (!right[r]) continue;  // a wrong row has no time
     const Row& row = kRows[r];
     const bool isCopy = row.leaves == Leaves::copy;
-    timings[r] = timeRow(row, work, input, out, want);
-    const double rate = (isCopy ? 2 : 1) * bytes / (timings[r].ms * 1e6);
-    if (isCopy) copyRate = rate;
-    best = std::max(best, rate);
-    std::printf("%-20s %9.4f %6.1f%% %7.0f %s %s  %s\n", row.label,
-                timings[r].ms, 100 * timings[r].spread, rate,
-                percent(rate, copyRate).c_str(),
+    const Timing timing = timeRow(row, work, input, out, want);
+    const double rate = (isCopy ? 2 : 1) * bytes / (timing.ms * 1e6);
+    (isCopy ? copyRate : bestRate) = std::max(isCopy ? 0.0 : bestRate, rate);
+    const double noise = std::max(timing.spread, above.spread);
+    if (row.label[0] == 'v' && above.ms > 0.0 &&
+        !(timing.ms < above.ms * (1 - noise))) {
+      noGain += std::string(noGain.empty() ? " " : ", ") + row.label;
+    }
+    if (!isCopy) above = timing;
+    const char* const leaves[] = {"n floats", "partials", "one float",
+                                  "one float"};
+    std::printf("%-20s %9.4f %6.1f%% %7.0f %s %s  %s\n", row.label, timing.ms,
+                100 * timing.spread, rate, percent(rate, copyRate).c_str(),
                 percent(rate, device.peakGBs).c_str(),
-                isCopy                           ? "n floats"
-                : row.leaves == Leaves::partials ? "partials"
-                                                 : "one float");
+                leaves[int(row.leaves)]);
     ++printed;
   }
-  gate("rows-printed", printed == kRowCount, "%d rows of %d", printed,
-       kRowCount);
+  gate("rows-printed", printed == kRowCount, "%d of %d", printed, kRowCount);
 #ifdef LESSON_NO_CUB
   std::printf("LESSON_NO_CUB: built without the library row.\n");
 #endif
 
-  CUDA_CHECK(cudaMemset(out, 0xff, bytesOf(kElems)));
-  const Timing memcpyTiming = timeKernel([&](int i) {
+  const Timing driver = timeKernel([&](int i) {
     CUDA_CHECK(cudaMemcpyAsync(out, input.copy(i), bytesOf(kElems),
                                cudaMemcpyDeviceToDevice));
   });
-  const double memcpyRate = 2 * bytes / (memcpyTiming.ms * 1e6);
+  const double driverRate = 2 * bytes / (driver.ms * 1e6);
   std::printf(
-      "\nGB/s: 4n bytes read, and for the copy 4n written as well.\n"
+      "\nGB/s counts 4n bytes read, and for the copy 4n written as well.\n"
       "cudaMemcpyAsync of the same bytes: %.4f ms, %.0f GB/s; the copy row\n"
-      "runs at %.2f of that rate.\n",
-      memcpyTiming.ms, memcpyRate, copyRate / memcpyRate);
-  if (best > copyRate) {
+      "reaches %.2f of it.\n",
+      driver.ms, driverRate, copyRate / driverRate);
+  if (bestRate > copyRate) {
     std::printf(
-        "Rows above 100 %% of copy: they only read, while half of the copy's\n"
-        "bytes are writes. For them the ceiling is the peak.\n");
+        "Rows above 100 %% of copy only read; half of the copy's bytes are\n"
+        "writes. Their ceiling is the peak.\n");
   }
-  // Do the rungs from v4c to v6 buy anything on this card?
-  double slow = 0.0, fast = 0.0, spread = 0.0;
-  for (int r = 2; r <= 4; ++r) {
-    slow = std::max(slow, timings[r].ms);
-    fast = r == 2 ? timings[r].ms : std::min(fast, timings[r].ms);
-    spread = std::max(spread, timings[r].spread);
-  }
-  std::printf(
-      "%s, %s and %s: the slowest takes %.1f %% longer than the fastest;\n"
-      "one row's batches differ by up to %.1f %%.%s\n",
-      kRows[2].label, kRows[3].label, kRows[4].label, 100 * (slow / fast - 1),
-      100 * spread,
-      slow / fast - 1 <= spread ? " These rungs buy nothing here." : "");
+  std::printf("Not faster than the row above by more than the spread:%s.\n",
+              noGain.empty() ? " none" : noGain.c_str());
 }
 
-void printRepeatability(const Work& work, float* pool, float* out) {
+// The same fractions many times: does a row always leave the same bits?
+void printRepeats(const Work& work, float* pool, float* out) {
   constexpr int kRepeats = 100;
   const Input input = fill(pool, kElems, 1, Pattern::fractions);
-  std::printf("\nThe same fractions %d times; different totals left:",
+  std::printf("\nDifferent totals in %d launches over the same fractions:\n",
               kRepeats);
   for (const Row& row : kRows) {
-    if (row.leaves != Leaves::total) continue;
-    CUDA_CHECK(cudaMemset(out, row.resetByte, bytesOf(kRepeats)));
+    if (!row.oneFloat()) continue;
+    CUDA_CHECK(cudaMemset(out, row.resetByte(), bytesOf(kRepeats)));
     for (int i = 0; i < kRepeats; ++i) {
       row.launch(work, input.data, kElems, out + i);
     }
     CUDA_CHECK(cudaGetLastError());
     std::vector<float> totals = readBack(out, kRepeats);
     std::sort(totals.begin(), totals.end());
-    const auto distinct =
-        std::unique(totals.begin(), totals.end()) - totals.begin();
-    std::printf("%s %s %d", &row == kRows ? "" : ",", row.label,
-                int(distinct));
-    gate("same-bits", !row.ordered || distinct == 1,
-         "%s left %d different totals", row.label, int(distinct));
+    const int distinct =
+        int(std::unique(totals.begin(), totals.end()) - totals.begin());
+    std::printf("%-20s %d\n", row.label, distinct);
+    gate("same-bits", row.leaves == Leaves::added || distinct == 1,
+         "%s left %d different totals", row.label, distinct);
   }
-  std::printf("\n");
 }
+
+// ---- second table: how it grows -------------------------------------------
 
 void printGrowth(const Device& device, const Work& work, float* pool,
                  float* out, int last) {
   std::printf("\nHow it grows: ms and GB/s, median of %d alternating rounds\n",
               kRounds);
-  std::printf("%-6s", "n");
+  std::printf("%-5s", "n");
   for (const Row& row : kRows) {
-    const int firstWord = int(std::strcspn(row.label, " "));
-    if (row.growth) std::printf(" %9.*s   GB/s", firstWord, row.label);
+    const int width = int(std::strcspn(row.label, " "));
+    if (row.leaves == Leaves::total)
+      std::printf(" %9.*s   GB/s", width, row.label);
   }
-  std::printf("  spread  library/v10\n");
-  double firstMs = 0.0, bestRate = 0.0;
-  std::vector<double> rates;
-  int launchBound = kGrowthFirst, memoryBound = last;
+  std::printf("  spread library/v10\n");
+  std::vector<double> v10Ms, v10Rate;  // one a line of the table
   for (int e = kGrowthFirst; e <= last; e += kGrowthStep) {
     const std::int64_t n = std::int64_t(1) << e;
+    const double bytes = double(bytesOf(n));
     const Input input =
         fill(pool, n, copiesBeyondL2(device, bytesOf(n)), Pattern::position);
     const double want = positionTotal(n);
+    for (const Row& row : kRows) {
+      if (row.leaves == Leaves::total &&
+          !runsRight(row, work, input.data, n, out, want)) {
+        return;
+      }
+    }
     std::vector<double> ms[kRowCount];
     for (int round = 0; round < kRounds; ++round) {
       for (int r = 0; r < kRowCount; ++r) {
-        if (!kRows[r].growth) continue;
-        if (round == 0 && !runsRight(kRows[r], work, input.data, n, out, want))
-          return;
+        if (kRows[r].leaves != Leaves::total) continue;
         ms[r].push_back(timeRow(kRows[r], work, input, out, want).ms);
       }
     }
-    std::printf("2^%d%s ", e, bytesOf(n) <= device.l2Bytes ? "*" : " ");
-    double spread = 0.0, v10 = 0.0;
+    std::printf("2^%d%s", e, bytesOf(n) <= device.l2Bytes ? "*" : " ");
+    double spread = 0.0, median = 0.0;
     for (int r = 0; r < kRowCount; ++r) {
-      if (!kRows[r].growth) continue;
+      if (kRows[r].leaves != Leaves::total) continue;
       std::sort(ms[r].begin(), ms[r].end());
-      const double median = ms[r][kRounds / 2];
+      median = ms[r][kRounds / 2];
       spread = std::max(spread, (ms[r].back() - ms[r].front()) / median);
-      std::printf(" %9.4f %6.0f", median, double(bytesOf(n)) / (median * 1e6));
-      if (kRows[r].launch == launchInFlight) v10 = median;
+      std::printf(" %9.4f %6.0f", median, bytes / (median * 1e6));
+      if (kRows[r].launch == launchInFlight) v10Ms.push_back(median);
     }
     std::printf(" %6.1f%%", 100 * spread);
 #ifndef LESSON_NO_CUB
-    std::printf(" %9.2f", ms[kRowCount - 1][kRounds / 2] / v10);
+    std::printf(" %11.2f", median / v10Ms.back());  // the last row's
 #endif
     std::printf("\n");
-    if (e == kGrowthFirst) firstMs = v10;
-    if (v10 < 2 * firstMs) launchBound = e;
-    rates.push_back(double(bytesOf(n)) / (v10 * 1e6));
-    bestRate = std::max(bestRate, rates.back());
+    v10Rate.push_back(bytes / (v10Ms.back() * 1e6));
   }
-  for (size_t k = rates.size(); k-- > 0 && rates[k] >= 0.8 * bestRate;) {
-    memoryBound = kGrowthFirst + int(k) * kGrowthStep;
-  }
+  // The knee: from where the launch sets the time to where memory does.
+  size_t launch = 0, memory = v10Ms.size() - 1;
+  const double best = *std::max_element(v10Rate.begin(), v10Rate.end());
+  while (launch < memory && v10Ms[launch + 1] < 2 * v10Ms[0]) ++launch;
+  while (memory > 0 && v10Rate[memory - 1] >= 0.8 * best) --memory;
   std::printf(
       "* n floats fit in L2; the copies in turn keep them out of it.\n"
-      "v10 is bound by the launch up to 2^%d (less than twice the time of\n"
-      "2^%d), by memory from 2^%d on (80 %% of its best rate or more).\n",
-      launchBound, kGrowthFirst, memoryBound);
+      "v10: up to 2^%d the launch sets the time (less than twice that of\n"
+      "2^%d), from 2^%d on memory does (at least 80 %% of its best rate).\n",
+      kGrowthFirst + int(launch) * kGrowthStep, kGrowthFirst,
+      kGrowthFirst + int(memory) * kGrowthStep);
 }
 
-// Lengths that no block divides, a base that no float4 may be read from.
+// ---- third part: awkward inputs, checked and not timed --------------------
+
 void checkAwkward(const Work& work) {
   constexpr std::int64_t kMi = 1 << 20;
   const std::int64_t lengths[] = {
       0, 1, 2, 3, 31, 32, 33, 1023, 1025, kMi - 1, kMi + 1, kMi + 2, kMi + 3};
-  DeviceArray<float> x(size_t(strideOf(kMi + 4) + 1));
-  DeviceArray<float> out(size_t(outFloats(kRows[0], kMi + 4)));
+  DeviceArray<float> x(size_t(strideOf(kMi + 3) + 1));
+  DeviceArray<float> out(size_t(kMi + 3 + kMaxLaunches + kPad));
   int runs = 0, refused = 0;
-  for (int offset = 0; offset < 2; ++offset) {
-    for (const std::int64_t n : lengths) {
-      for (const Pattern pattern : {Pattern::ones, Pattern::position}) {
+  for (const std::int64_t n : lengths) {
+    for (const Pattern pattern : {Pattern::ones, Pattern::position}) {
+      for (int offset = 0; offset < 2; ++offset) {  // floats past the base
         CUDA_CHECK(cudaMemset(x.data, 0xff, sizeof(float)));
         const Input input = fill(x.data + offset, n, 1, pattern);
         const double want = sumCpu(pattern, 0, n);
         for (const Row& row : kRows) {
-          if (offset == 1 && row.leaves == Leaves::copy) {
-            try {
-              row.launch(work, input.data, n, out.data);
-              gate("misaligned-copy", false, "%s took a misaligned base",
-                   row.label);
-            } catch (const std::invalid_argument&) {
-              ++refused;
-            }
-            continue;
+          try {
+            runsRight(row, work, input.data, n, out.data, want);
+            ++runs;
+          } catch (const std::invalid_argument&) {
+            ++refused;
+            gate("aligned-refused", offset == 1 && row.leaves == Leaves::copy,
+                 "%s refused n = %lld", row.label, static_cast<long long>(n));
           }
-          runsRight(row, work, input.data, n, out.data, want);
-          ++runs;
         }
       }
     }
   }
   std::printf(
-      "\nAwkward inputs, not timed: %d lengths from 0 to 2^20 + 3, two\n"
-      "patterns, an aligned base and one 4 bytes past it: %d runs; the copy\n"
-      "refused the misaligned base %d times.\n",
+      "\nAwkward inputs, not timed: %d lengths from 0 to 2^20 + 3, ones and\n"
+      "position data, an aligned base and one 4 bytes past it: %d runs; the\n"
+      "copy refused %d misaligned bases.\n",
       int(std::size(lengths)), runs, refused);
+  gate("misaligned-refused", refused == 2 * int(std::size(lengths)),
+       "the copy refused %d misaligned bases", refused);
 }
 
-// More elements than 32-bit indices reach, where the card has the memory.
+// More elements than a 32-bit index reaches, where the memory is there.
 void checkHuge(const Work& work) {
   size_t free = 0, total = 0;
   CUDA_CHECK(cudaMemGetInfo(&free, &total));
-  const size_t need =
-      bytesOf(strideOf(kHuge)) + bytesOf(outFloats(kRows[0], kHuge));
+  const size_t need = bytesOf(strideOf(kHuge) + outFloats(kRows[0], kHuge));
   if (kQuick || need + kSpareBytes > free) {
-    std::printf("n = 2^31 + 5 left out: %s (%.1f GB needed, %.1f GB free).\n",
+    std::printf("n = 2^31 + 5 left out: %s (needs %.1f GB, %.1f GB free).\n",
                 kQuick ? "LESSON_QUICK" : "not enough memory",
                 double(need) / 1e9, double(free) / 1e9);
     return;
@@ -1158,7 +1161,7 @@ void checkHuge(const Work& work) {
   for (const Row& row : kRows) {
     right += runsRight(row, work, input.data, kHuge, out.data, want);
   }
-  std::printf("n = 2^31 + 5: %d rows of %d are right.\n", right, kRowCount);
+  std::printf("n = 2^31 + 5: %d of %d rows are right.\n", right, kRowCount);
 }
 
 int main() try {
@@ -1167,40 +1170,37 @@ int main() try {
       openDevice(7, 5, reinterpret_cast<const void*>(&copyFloats), &device);
   if (code != 0) return code;
 
+  Work work = {};
   int perSm = 0;
   CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
       &perSm, reduceInFlight<kThreadsPerBlock, kLoads>, kThreadsPerBlock, 0));
   gate("wave", perSm > 0, "no block of v10 fits on an SM");
-  Work work = {};
   work.wave = std::max(perSm, 1) * device.sms;
   work.partialCount = std::max(kBlocks, work.wave);
-#ifndef LESSON_NO_CUB
   for (const std::int64_t n : {kElems, kHuge}) {
-    size_t bytes = 0;
-    CUDA_CHECK(cub::DeviceReduce::Sum(nullptr, bytes, work.partials,
-                                      work.partials, n));
-    work.libraryBytes = std::max(work.libraryBytes, bytes);
+    work.libraryBytes = std::max(work.libraryBytes, libraryBytes(n));
   }
-#endif
 
-  // One pool holds every input in turn: that of the first table, and as far
-  // as the memory goes those of the second.
-  const auto poolFor = [&](int e) {
-    return std::max(floatsFor(device, kElems),
-                    floatsFor(device, std::int64_t(1) << e));
-  };
-  const std::int64_t outRoom =
-      std::max(outFloats(kRows[0], kElems), outFloats(kRows[6], kElems));
+  // One pool holds every input in turn: that of the first table, and those
+  // of the second as far as the memory goes.
+  std::int64_t outRoom = 0;
+  for (const Row& row : kRows) {
+    outRoom = std::max(outRoom, outFloats(row, kElems));
+  }
   const size_t other =
       bytesOf(outRoom + work.partialCount) + work.libraryBytes + kSpareBytes;
+  const auto poolFloats = [&](int e) {
+    return std::max(inputFloats(device, kElems),
+                    inputFloats(device, std::int64_t(1) << e));
+  };
   size_t free = 0, total = 0;
   CUDA_CHECK(cudaMemGetInfo(&free, &total));
   int last = kGrowthLast;
   while (last - kGrowthStep >= kGrowthFirst &&
-         bytesOf(poolFor(last)) + other > free) {
+         bytesOf(poolFloats(last)) + other > free) {
     last -= kGrowthStep;
   }
-  code = requireMemory(device, bytesOf(poolFor(last)) + other);
+  code = requireMemory(device, bytesOf(poolFloats(last)) + other);
   if (code != 0) return code;
 
   DeviceArray<float> partials(size_t(work.partialCount));
@@ -1211,29 +1211,29 @@ int main() try {
   work.libraryTemp = libraryTemp.data;
   CUDA_CHECK(cudaMemset(work.tickets, 0, sizeof(unsigned)));
   {
-    DeviceArray<float> pool(size_t(poolFor(last)));
+    DeviceArray<float> pool(size_t(poolFloats(last)));
     DeviceArray<float> out(static_cast<size_t>(outRoom));
-    printTable(device, work, pool.data, out.data);
-    printRepeatability(work, pool.data, out.data);
+    printLadder(device, work, pool.data, out.data);
+    printRepeats(work, pool.data, out.data);
     printGrowth(device, work, pool.data, out.data, last);
     if (last < kGrowthLast) {
-      std::printf("2^%d and more left out: %.1f GB of memory were free.\n",
-                  last + kGrowthStep, double(free) / 1e9);
+      std::printf("Larger n left out: only %.1f GB were free.\n",
+                  double(free) / 1e9);
     }
-  }
+  }  // gives the memory back before the largest n
   checkAwkward(work);
   checkHuge(work);
 
   unsigned ticketsLeft = 1;
   CUDA_CHECK(cudaMemcpy(&ticketsLeft, work.tickets, sizeof(ticketsLeft),
                         cudaMemcpyDeviceToHost));
-  gate("tickets-reset", ticketsLeft == 0, "%u tickets left", ticketsLeft);
-  if (failures() > 0) {
+  gate("tickets-reset", ticketsLeft == 0, "%u tickets are left", ticketsLeft);
+  if (failures() == 0) {
+    std::printf("\nAll checks passed.\n");
+  } else {
     std::printf("\n%d checks failed.\n", failures());
-    return 1;
   }
-  std::printf("\nAll checks passed.\n");
-  return 0;
+  return failures() ? 1 : 0;
 } catch (const std::exception& e) {
   std::fprintf(stderr, "FAILED: %s\n", e.what());
   return 1;
