@@ -1,5 +1,5 @@
 # programs.cmake: compiles many programs at once, for the scripts that record
-# sanitizers, profiles and planted faults.
+# sanitizers, profiles, planted faults and hostile surroundings.
 
 # add_program(work name command...): a program to compile in folder `work`.
 # What the command prints goes to work/name.log, its status to
@@ -50,4 +50,44 @@ function(program_status work name status_name log_name)
   file(READ "${work}/${name}.log" log)
   set(${status_name} "${status}" PARENT_SCOPE)
   set(${log_name} "${log}" PARENT_SCOPE)
+endfunction()
+
+# build_lessons(work lessons flag...): compiles each lesson of CMakeLists.txt,
+# alone in a folder of its own as a student has it: work/NAME/NAME and
+# work/NAME/NAME.cubin. `lessons` becomes a list of FOLDER|NAME|ARCH. The
+# variables ROOT and NVCC must be set; ONLY chooses a folder, ARCH a newer
+# architecture than the lesson's own.
+function(build_lessons work lessons_name)
+  lessons_listed("${ROOT}" listed)
+  set(lessons "")
+  foreach(lesson IN LISTS listed)
+    string(REGEX MATCH "^(.*)/([^/]*)\\.cu\\|([0-9]+)$" ignored "${lesson}")
+    set(folder "${CMAKE_MATCH_1}")
+    set(name "${CMAKE_MATCH_2}")
+    set(arch "${CMAKE_MATCH_3}")
+    if(ONLY AND NOT folder STREQUAL ONLY)
+      continue()
+    endif()
+    if(ARCH AND ARCH GREATER arch)
+      set(arch "${ARCH}")
+    endif()
+    list(APPEND lessons "${folder}|${name}|${arch}")
+    file(COPY "${ROOT}/${folder}/${name}.cu" DESTINATION "${work}/${name}")
+    set(compile "${NVCC}" -std=c++17 -O3 -arch=sm_${arch} ${ARGN})
+    add_program("${work}" "${name}" ${compile}
+      -o "${work}/${name}/${name}" "${work}/${name}/${name}.cu")
+    add_program("${work}" "${name}-cubin" ${compile} -cubin
+      -o "${work}/${name}/${name}.cubin" "${work}/${name}/${name}.cu")
+  endforeach()
+  build_programs("${work}")
+  foreach(lesson IN LISTS lessons)
+    string(REGEX REPLACE "^.*\\|(.*)\\|.*$" "\\1" name "${lesson}")
+    foreach(program "${name}" "${name}-cubin")
+      program_status("${work}" "${program}" status log)
+      if(NOT status EQUAL 0)
+        message(FATAL_ERROR "${lesson} does not compile:\n${log}")
+      endif()
+    endforeach()
+  endforeach()
+  set(${lessons_name} "${lessons}" PARENT_SCOPE)
 endfunction()

@@ -1,0 +1,143 @@
+# Records what Nsight Compute counts in each row of the lessons.
+#
+#   cmake [-DNVCC=nvcc] [-DNCU=ncu] [-DNVIDIA_SMI=nvidia-smi] [-DONLY=FOLDER]
+#         [-DARCH=90] [-DWORK=DIR] [-DROOT=DIR] -P cmake/profile.cmake
+#
+# Writes evidence/LESSON/profile-DATE-GPU-sm_XX.csv: the usual header, then
+# the table of ncu --csv --page raw, a launch a line. The lessons mark what is
+# recorded: they call cudaProfilerStart before and cudaProfilerStop after one
+# launch of each row, at full size. Clocks are left alone; ncu empties the
+# caches before each pass. ARCH: instead of each lesson's own.
+#
+# tests/profile/LESSON.cmake says what the numbers must be.
+cmake_minimum_required(VERSION 3.25)
+if(NOT DEFINED ROOT)
+  cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH ROOT)
+endif()
+include("${CMAKE_CURRENT_LIST_DIR}/evidence-file.cmake")
+include("${CMAKE_CURRENT_LIST_DIR}/programs.cmake")
+set_property(GLOBAL PROPERTY page_faults "")
+foreach(tool NVCC NCU NVIDIA_SMI)
+  if(NOT DEFINED ${tool})
+    string(TOLOWER "${tool}" ${tool})
+    string(REPLACE "_" "-" ${tool} "${${tool}}")
+  endif()
+endforeach()
+if(NOT DEFINED WORK)
+  set(WORK "${ROOT}/build/profile-work")
+endif()
+
+set(metrics
+  gpu__time_duration.sum
+  launch__block_size
+  launch__grid_size
+  launch__cluster_size
+  launch__registers_per_thread
+  launch__shared_mem_per_block_dynamic
+  launch__shared_mem_per_block_static
+  launch__occupancy_limit_blocks
+  launch__occupancy_limit_registers
+  launch__occupancy_limit_shared_mem
+  launch__occupancy_limit_warps
+  sm__maximum_warps_per_active_cycle_pct
+  sm__warps_active.avg.pct_of_peak_sustained_active
+  dram__bytes_read.sum
+  dram__bytes_write.sum
+  lts__t_sectors_op_write.sum
+  l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio
+  l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_st.ratio
+  l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum
+  l1tex__t_requests_pipe_lsu_mem_global_op_red.sum
+  l1tex__t_requests_pipe_lsu_mem_local_op_ld.sum
+  l1tex__t_requests_pipe_lsu_mem_local_op_st.sum
+  l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum
+  l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum
+  smsp__inst_executed.sum
+  smsp__thread_inst_executed_per_inst_executed.ratio
+  smsp__thread_inst_executed_pred_on_per_inst_executed.ratio
+  smsp__sass_average_branch_targets_threads_uniform.pct)
+string(REPLACE ";" "," metrics "${metrics}")
+
+file(REMOVE_RECURSE "${WORK}")
+evidence_tree("${ROOT}")
+evidence_toolkit("${NVCC}" "${WORK}/host")
+evidence_machine("${NVIDIA_SMI}")
+gpu_slug("${ev_gpu}" slug)
+set(ENV{CUDA_DEVICE_ORDER} PCI_BUS_ID)  # the order of nvidia-smi
+string(TIMESTAMP today "%Y-%m-%d" UTC)
+
+build_lessons("${WORK}" lessons)
+
+list(LENGTH lessons left)
+foreach(lesson IN LISTS lessons)
+  string(REGEX MATCH "^(.*)\\|(.*)\\|(.*)$" ignored "${lesson}")
+  set(folder "${CMAKE_MATCH_1}")
+  set(name "${CMAKE_MATCH_2}")
+  set(arch "${CMAKE_MATCH_3}")
+  set(work "${WORK}/${name}")
+  math(EXPR left "${left} - 1")
+  message("profile: ${folder}, ${left} left after it")
+  file(READ "${work}/${name}.cu" text)
+  if(NOT text MATCHES "cudaProfilerStart")
+    fault("${folder}: ${name}.cu does not mark what to record: call cudaProfilerStart() before and cudaProfilerStop() after the checked launch of each row (<cuda_profiler_api.h>)")
+    continue()
+  endif()
+
+  execute_process(
+    COMMAND "${NCU}" --clock-control none --profile-from-start off
+      --metrics "${metrics}" --force-overwrite -o profile "./${name}"
+    WORKING_DIRECTORY "${work}" RESULT_VARIABLE status
+    OUTPUT_VARIABLE said ERROR_VARIABLE said)
+  set(ran "${said}")
+  if(NOT status EQUAL 0)
+    string(LENGTH "${said}" length)
+    if(length GREATER 3000)
+      math(EXPR length "${length} - 3000")
+      string(SUBSTRING "${said}" ${length} -1 said)
+    endif()
+    message(NOTICE "${said}")
+    fault("${folder}: ncu or the lesson ended with status ${status}; nothing recorded")
+    continue()
+  endif()
+  execute_process(
+    COMMAND "${NCU}" --import profile.ncu-rep --csv --page raw
+      --print-units base
+    WORKING_DIRECTORY "${work}" RESULT_VARIABLE status
+    OUTPUT_FILE "${work}/profile.csv" ERROR_VARIABLE said)
+  if(NOT status EQUAL 0)
+    fault("${folder}: ncu --import ended with status ${status}: ${said}")
+    continue()
+  endif()
+  file(READ "${work}/profile.csv" text)
+  string(FIND "${text}" "\"ID\"," at)
+  if(at EQUAL -1)
+    fault("${folder}: ncu recorded no launch: ${text}")
+    continue()
+  endif()
+  string(SUBSTRING "${text}" ${at} -1 text)  # a warning may stand before it
+  write_text("${work}/body" text)
+
+  execute_process(COMMAND "${NCU}" --version OUTPUT_VARIABLE said)
+  set(ncu "ncu")
+  if(said MATCHES "Version ([0-9.]+)")
+    set(ncu "ncu (${CMAKE_MATCH_1})")
+  endif()
+  file(SHA256 "${ROOT}/${folder}/${name}.cu" ev_source-sha256)
+  file(SHA256 "${work}/${name}.cubin" ev_cubin-sha256)
+  set(ev_lesson "${folder}/${name}")
+  set(ev_source "${folder}/${name}.cu")
+  set(ev_compile-command
+    "nvcc -std=c++17 -O3 -arch=sm_${arch} -o ${name} ${name}.cu")
+  set(ev_run-command "${ncu} --clock-control none --profile-from-start off --metrics ... ./${name}")
+  set(ev_sms "n/a")
+  if(ran MATCHES ", ([0-9]+) SMs")
+    set(ev_sms "${CMAKE_MATCH_1}")
+  endif()
+  set(ev_exit-code 0)
+  string(TIMESTAMP ev_date-utc "%Y-%m-%dT%H:%M:%SZ" UTC)
+  set(file "evidence/${folder}/profile-${today}-${slug}-sm_${arch}.csv")
+  evidence_write("${ROOT}/${file}" "${work}/body")
+  evidence_replaces("${ROOT}/${file}")
+  message("  wrote ${file}")
+endforeach()
+stop_on_faults("profile: not every lesson could be recorded")

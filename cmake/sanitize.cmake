@@ -1,0 +1,96 @@
+# Records what compute-sanitizer says of the lessons.
+#
+#   cmake [-DNVCC=nvcc] [-DSANITIZER=compute-sanitizer] [-DNVIDIA_SMI=...]
+#         [-DONLY=FOLDER] [-DARCH=90] [-DWORK=DIR] [-DROOT=DIR]
+#         -P cmake/sanitize.cmake
+#
+# Writes evidence/LESSON/sanitizer-DATE-GPU-sm_XX.txt: for each tool its
+# command, its ERROR SUMMARY and LEAK SUMMARY lines and its exit status. The
+# lessons are built with -DLESSON_QUICK, small inputs and every check.
+cmake_minimum_required(VERSION 3.25)
+if(NOT DEFINED ROOT)
+  cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH ROOT)
+endif()
+include("${CMAKE_CURRENT_LIST_DIR}/evidence-file.cmake")
+include("${CMAKE_CURRENT_LIST_DIR}/programs.cmake")
+set_property(GLOBAL PROPERTY page_faults "")
+if(NOT DEFINED NVCC)
+  set(NVCC nvcc)
+endif()
+if(NOT DEFINED SANITIZER)
+  set(SANITIZER compute-sanitizer)
+endif()
+if(NOT DEFINED NVIDIA_SMI)
+  set(NVIDIA_SMI nvidia-smi)
+endif()
+if(NOT DEFINED WORK)
+  set(WORK "${ROOT}/build/sanitizer-work")
+endif()
+
+file(REMOVE_RECURSE "${WORK}")
+evidence_tree("${ROOT}")
+evidence_toolkit("${NVCC}" "${WORK}/host")
+evidence_machine("${NVIDIA_SMI}")
+gpu_slug("${ev_gpu}" slug)
+set(ENV{CUDA_DEVICE_ORDER} PCI_BUS_ID)  # the order of nvidia-smi
+string(TIMESTAMP today "%Y-%m-%d" UTC)
+
+build_lessons("${WORK}" lessons -DLESSON_QUICK -lineinfo)
+
+set(tools "memcheck --leak-check full" racecheck synccheck initcheck)
+list(LENGTH lessons left)
+math(EXPR left "4 * ${left}")
+foreach(lesson IN LISTS lessons)
+  string(REGEX MATCH "^(.*)\\|(.*)\\|(.*)$" ignored "${lesson}")
+  set(folder "${CMAKE_MATCH_1}")
+  set(name "${CMAKE_MATCH_2}")
+  set(arch "${CMAKE_MATCH_3}")
+  set(work "${WORK}/${name}")
+  set(body "")
+  set(clean TRUE)
+  set(ev_sms "n/a")
+  foreach(tool IN LISTS tools)
+    separate_arguments(arguments UNIX_COMMAND "${tool}")
+    execute_process(
+      COMMAND "${SANITIZER}" --tool ${arguments} --error-exitcode 1
+        "./${name}"
+      WORKING_DIRECTORY "${work}" RESULT_VARIABLE status
+      OUTPUT_VARIABLE said ERROR_VARIABLE said TIMEOUT 300)
+    if(said MATCHES ", ([0-9]+) SMs")
+      set(ev_sms "${CMAKE_MATCH_1}")
+    endif()
+    string(APPEND body "compute-sanitizer --tool ${tool} ./${name}\n")
+    string(REGEX MATCHALL "=========[^\n]*SUMMARY[^\n]*" lines "${said}")
+    foreach(line IN LISTS lines)
+      string(APPEND body "${line}\n")
+    endforeach()
+    string(APPEND body "exit status ${status}\n\n")
+    math(EXPR left "${left} - 1")
+    message("sanitizer: ${folder}, ${tool}: exit status ${status}, "
+      "${left} left")
+    if(NOT status EQUAL 0 OR "${lines}" STREQUAL "")
+      set(clean FALSE)
+      string(SUBSTRING "${said}" 0 4000 said)
+      message(NOTICE "${said}")
+      fault("${folder}: ${tool}: exit status ${status}")
+    endif()
+  endforeach()
+  if(NOT clean)
+    message("  ${folder}: nothing recorded")
+    continue()
+  endif()
+  write_text("${work}/body" body)
+  file(SHA256 "${ROOT}/${folder}/${name}.cu" ev_source-sha256)
+  file(SHA256 "${work}/${name}.cubin" ev_cubin-sha256)
+  set(ev_lesson "${folder}/${name}")
+  set(ev_source "${folder}/${name}.cu")
+  set(ev_compile-command "nvcc -std=c++17 -O3 -arch=sm_${arch} -DLESSON_QUICK -lineinfo -o ${name} ${name}.cu")
+  set(ev_run-command "compute-sanitizer --tool ... ./${name}")
+  set(ev_exit-code 0)
+  string(TIMESTAMP ev_date-utc "%Y-%m-%dT%H:%M:%SZ" UTC)
+  set(file "evidence/${folder}/sanitizer-${today}-${slug}-sm_${arch}.txt")
+  evidence_write("${ROOT}/${file}" "${work}/body")
+  evidence_replaces("${ROOT}/${file}")
+  message("  wrote ${file}")
+endforeach()
+stop_on_faults("sanitizer: these are not clean")

@@ -1,0 +1,24 @@
+# Machine code of day 77.
+set(cluster "reduceClusterDsm;normaliseRowCluster")
+set(single "reduceBlockAtomic;normaliseRowTwoReads;normaliseRowShared")
+# The address of another block's shared memory: MAPA, or, where the compiler
+# spells it out, the window of shared memory in the generic address space.
+set(remote "MAPA|S2U?R[^,]*, SR_SWINHI")
+
+# Two barriers, each an arrival and a wait; a kernel without clusters has none.
+foreach(kernel IN LISTS cluster)
+  rule(cluster-barriers KERNEL ${kernel} COUNT "UCGABAR_ARV" AT_LEAST 2)
+  rule(cluster-barriers KERNEL ${kernel} COUNT "UCGABAR_WAIT" AT_LEAST 2)
+  rule(remote-shared-memory KERNEL ${kernel} COUNT "${remote}" AT_LEAST 1)
+endforeach()
+foreach(kernel IN LISTS single)
+  rule(no-cluster-in-one-block KERNEL ${kernel} COUNT "UCGABAR" EQUAL 0)
+  rule(no-cluster-in-one-block KERNEL ${kernel} COUNT "${remote}" EQUAL 0)
+endforeach()
+
+# One atomic a block or a cluster, by one thread.
+foreach(kernel reduceBlockAtomic reduceClusterDsm)
+  rule(one-atomic KERNEL ${kernel} COUNT "REDG?\\." EQUAL 1)
+endforeach()
+
+rule(no-local-memory KERNEL ALL COUNT "LDL|STL" EQUAL 0)
