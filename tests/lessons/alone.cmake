@@ -9,10 +9,12 @@ cmake_path(GET SOURCE STEM name)
 cmake_path(GET SOURCE PARENT_PATH folder)
 
 file(READ "${SOURCE}" text)
-if(NOT text MATCHES "\n// Build: (nvcc [^\n]+)\n")
-  message(FATAL_ERROR "${SOURCE}: the header has no line `// Build: nvcc ...`")
+if(NOT text MATCHES "\n// Build:( |\n//   )(nvcc [^\n]+)\n")
+  message(FATAL_ERROR
+    "${SOURCE}: the header has no `// Build: nvcc ...` on one line, or with "
+    "the command alone on the next")
 endif()
-set(line "${CMAKE_MATCH_1}")
+set(line "${CMAKE_MATCH_2}")
 if(NOT line MATCHES
     "^nvcc -std=c\\+\\+17 -O3 -arch=sm_[0-9]+ -o ${name} ${name}\\.cu$")
   message(FATAL_ERROR "${SOURCE}: unexpected Build line: ${line}")
