@@ -25,6 +25,7 @@
 // Run:   ./reduction_2
 // Verified: UNVERIFIED
 
+#include <cuda_profiler_api.h>
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -590,7 +591,7 @@ __global__ void reduceInFlight(const float* x, std::int64_t n, float* partials,
   const Vectors v = splitVectors(x, n);
   const std::int64_t tiles = v.count / kTile;
   float sum = 0.0f;
-#pragma unroll 1  // one tile at a time: more would not fit in registers
+#pragma unroll 1
   for (std::int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
     const float4* from = v.body + tile * kTile + threadIdx.x;
     float4 values[kPerThread];
@@ -603,6 +604,7 @@ __global__ void reduceInFlight(const float* x, std::int64_t n, float* partials,
   }
   // Less than a tile is left: the last block, which has the fewest tiles.
   if (blockIdx.x == gridDim.x - 1) {
+#pragma unroll 1
     for (std::int64_t i = tiles * kTile + threadIdx.x; i < v.count;
          i += kThreads) {
       sum += sumOf(v.body[i]);
@@ -960,9 +962,11 @@ void printLadder(const Device& device, const Work& work, float* pool,
   }
   input = fill(pool, kElems, copies, Pattern::position);
   const double want = positionTotal(kElems);
+  CUDA_CHECK(cudaProfilerStart());  // a profiler records these launches
   for (int r = 0; r < kRowCount; ++r) {
     right[r] &= runsRight(kRows[r], work, input.data, kElems, out, want);
   }
+  CUDA_CHECK(cudaProfilerStop());
 
   std::printf(
       "\n%lld floats (%.0f MB), %d copies in turn; %d threads a block;\n"
@@ -1113,7 +1117,7 @@ void checkAwkward(const Work& work) {
       0, 1, 2, 3, 31, 32, 33, 1023, 1025, kMi - 1, kMi + 1, kMi + 2, kMi + 3};
   DeviceArray<float> x(size_t(strideOf(kMi + 3) + 1));
   DeviceArray<float> out(size_t(kMi + 3 + kMaxLaunches + kPad));
-  int runs = 0, refused = 0;
+  int runs = 0, right = 0, refused = 0;
   for (const std::int64_t n : lengths) {
     for (const Pattern pattern : {Pattern::ones, Pattern::position}) {
       for (int offset = 0; offset < 2; ++offset) {  // floats past the base
@@ -1121,25 +1125,26 @@ void checkAwkward(const Work& work) {
         const Input input = fill(x.data + offset, n, 1, pattern);
         const double want = sumCpu(pattern, 0, n);
         for (const Row& row : kRows) {
+          ++runs;
           try {
-            runsRight(row, work, input.data, n, out.data, want);
-            ++runs;
+            right += runsRight(row, work, input.data, n, out.data, want);
           } catch (const std::invalid_argument&) {
-            ++refused;
-            gate("aligned-refused", offset == 1 && row.leaves == Leaves::copy,
-                 "%s refused n = %lld", row.label, static_cast<long long>(n));
+            refused += offset == 1 && row.leaves == Leaves::copy;
           }
         }
       }
     }
   }
+  const int misaligned = 2 * int(std::size(lengths));
+  gate("awkward-inputs", right == runs - misaligned, "%d right of %d", right,
+       runs - misaligned);
+  gate("misaligned-copy-refused", refused == misaligned, "%d refused of %d",
+       refused, misaligned);
   std::printf(
       "\nAwkward inputs, not timed: %d lengths from 0 to 2^20 + 3, ones and\n"
-      "position data, an aligned base and one 4 bytes past it: %d runs; the\n"
-      "copy refused %d misaligned bases.\n",
-      int(std::size(lengths)), runs, refused);
-  gate("misaligned-refused", refused == 2 * int(std::size(lengths)),
-       "the copy refused %d misaligned bases", refused);
+      "position data, an aligned base and one 4 bytes past it: %d runs, %d\n"
+      "right, %d refused by name (the copy, misaligned).\n",
+      int(std::size(lengths)), runs, right, refused);
 }
 
 // More elements than a 32-bit index reaches, where the memory is there.
@@ -1161,6 +1166,8 @@ void checkHuge(const Work& work) {
   for (const Row& row : kRows) {
     right += runsRight(row, work, input.data, kHuge, out.data, want);
   }
+  gate("index-64-bit", right == kRowCount, "%d rows of %d are right", right,
+       kRowCount);
   std::printf("n = 2^31 + 5: %d of %d rows are right.\n", right, kRowCount);
 }
 
