@@ -43,6 +43,7 @@
 #include <cstring>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <vector>
 
 // ---- helpers: the same text, byte for byte, in every lesson ---------------
@@ -520,15 +521,16 @@ __global__ void pointerChase(const unsigned* links, unsigned line, int hops,
 }
 // end snippet
 
-// A ring through all lines, whose number is a power of two: an odd step
-// visits each of them once. It is large, so that neighbours are far apart.
-constexpr unsigned kChaseStep = 0x9E3779B1u;
+// The links make a ring. Each leads 33 lines on: never to a neighbour, mostly
+// within a page, as the rows walk. The number of lines is a power of two, so
+// that an odd step visits each of them once.
+constexpr unsigned kChaseStep = 33;
+static_assert(kChaseStep % 2 == 1, "an even step misses half of the lines");
 __global__ void fillLinks(unsigned* links, unsigned lines) {
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= lines) return;
   links[size_t(i) * kWordsPerLine] = (i + kChaseStep) & (lines - 1);
 }
-static_assert(kChaseStep % 2 == 1, "an even step misses half of the lines");
 
 __global__ void fillValues(float* to, int period, size_t n) {
   const size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -894,7 +896,7 @@ inline void printResidency(const std::vector<Result>& results,
     std::printf("%s: compiled for %d.%d, asked for %d blocks an SM, got %d.\n",
                 r.row->label, made[0] / 100, made[0] / 10 % 10, made[1],
                 r.blocks);
-    gate("bound-is-met", r.blocks >= std::min(made[1], most),
+    gate("bound-is-met", made[1] > most || r.blocks >= made[1],
          "%s: asked for %d blocks an SM, this card can hold %d, got %d",
          r.row->label, made[1], most, r.blocks);
   }
@@ -940,6 +942,7 @@ inline void printCurve(std::vector<Result> results, const Device& device,
   constexpr int kBar = 48;
   constexpr double kLoads = 8.0 / 12.0;  // of the bytes that a row moves
   const bool known = device.peakGBs > 0.0;
+  const char* goal = known ? "the peak" : "the best row";
   const double rate = kLoads * (known ? device.peakGBs : best.gbs);
   const double need = latencyNs * rate / device.sms;
   std::stable_sort(results.begin(), results.end(),
@@ -952,8 +955,8 @@ inline void printCurve(std::vector<Result> results, const Device& device,
   for (const Result& r : results) {
     if (!r.note.empty()) continue;
     if (!needed && double(r.inFlight) >= need) {
-      std::printf("%-16s %9.0f ---- from here on, enough by Little's law\n",
-                  "", need);
+      std::printf("%-16s %9.0f ---- with fewer, %s is out of reach\n", "",
+                  need, goal);
       needed = true;
     }
     const int bar = std::max(1, int(kBar * r.gbs / best.gbs + 0.5));
@@ -970,25 +973,27 @@ inline void printCurve(std::vector<Result> results, const Device& device,
       "takes\n"
       "%.0f ns (pointer chase, nothing else running); %.0f GB/s of loads (2/3 "
       "of\n%s) on %d SMs need %.0f bytes an SM at the least.\n",
-      latencyNs, rate, known ? "the peak" : "the best row", device.sms, need);
+      latencyNs, rate, goal, device.sms, need);
 }
 
 // The pair that answers the question: equal bytes in flight (within 5 %) and
-// occupancies as far apart as the rows offer. Of equal pairs, the one whose
-// low row needs fewer load instructions.
+// occupancies as far apart as the rows offer. Of equal pairs, the one with the
+// fewest bytes, where the memory has the most to lose, then the one whose low
+// row needs the fewest load instructions.
 inline void printPair(const std::vector<Result>& results) {
   const Result *high = nullptr, *low = nullptr;
-  double most = 1.0;  // how far apart
+  auto key = [](const Result* a, const Result* b) {
+    return std::make_tuple(-a->occupancy / b->occupancy, b->inFlight,
+                           b->row->items);
+  };
   for (const Result& a : results) {
     for (const Result& b : results) {
       if (!a.note.empty() || !b.note.empty() || a.atMost || b.atMost) continue;
       const double ratio = double(a.inFlight) / double(b.inFlight);
-      const double apart = a.occupancy / b.occupancy;
-      const bool tie = low && apart == most && b.row->items < low->row->items;
-      if (ratio < 0.95 || ratio > 1.05 || !(apart > most || tie)) continue;
-      high = &a;
-      low = &b;
-      most = apart;
+      if (!(ratio >= 0.95 && ratio <= 1.05 && a.occupancy > b.occupancy)) {
+        continue;
+      }
+      if (high == nullptr || key(&a, &b) < key(high, low)) high = &a, low = &b;
     }
   }
   if (high == nullptr) {
@@ -996,7 +1001,7 @@ inline void printPair(const std::vector<Result>& results) {
     return;
   }
   std::printf("\nThe pair: equal bytes in flight, occupancy %.1f x apart\n",
-              most);
+              high->occupancy / low->occupancy);
   for (const Result* r : {high, low}) {
     std::printf("%-16s %9s bytes %6.1f %% %8.4f ms %6.0f GB/s\n",
                 r->row->label, inFlightText(*r).c_str(), 100.0 * r->occupancy,
