@@ -334,8 +334,9 @@ static_assert(kOnes > 0,
               "kElems: above 2^24 it must fill the fixed grid once (kSpan)");
 static_assert(kElems / (2 * kThreadsPerBlock) < (std::int64_t(1) << 31) - 1,
               "kElems: v4 launches a block for every 2 * kThreadsPerBlock");
-static_assert(kLoads >= 1 && kLoads <= 16,
-              "kLoads: more than 16 float4 a thread spill registers");
+static_assert(kLoads >= 1 && kLoads <= 16 && kLoads * kThreadsPerBlock <= 4096,
+              "kLoads: each takes 4 registers of a thread; at most 16 loads a "
+              "thread and 4096 a block, a quarter of an SM's registers");
 static_assert(kGrowthFirst >= 2 && kGrowthFirst <= kGrowthLast &&
                   kGrowthLast <= 40 && kGrowthStep >= 1,
               "kGrowth...: sizes ascend, from one float4 up");
@@ -345,9 +346,11 @@ static_assert(sizeof(float4) == 16, "float4: one 16-byte access");
 // Common to all: x holds n floats; every index is 64 bits wide before it is
 // multiplied, so n may exceed 2^31. "Partials": one float a block.
 
-// The ceiling. One thread: one 16-byte load, one 16-byte store. One warp: 512
-// bytes in 16 sectors, both ways. Launch: n / 4 + n % 4 threads or more; both
-// pointers on a 16-byte boundary (launchCopy refuses others).
+// The ceiling.
+// One thread: one 16-byte load, one 16-byte store.
+// One warp: 512 bytes in a row, 16 sectors, both ways.
+// Launch: n / 4 + n % 4 threads or more; both pointers on a boundary of 16
+//   bytes (launchCopy refuses others).
 __global__ void copyFloats(const float* x, std::int64_t n, float* y) {
   const std::int64_t i = std::int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   const std::int64_t vectors = n / 4;
@@ -358,11 +361,13 @@ __global__ void copyFloats(const float* x, std::int64_t n, float* y) {
   }
 }
 
-// v4, where day 24 ended, rebuilt at this size. One thread: two loads, one
-// slot of shared memory. One warp: each load takes 128 bytes, 4 sectors; in
-// the tree whole warps drop out until 32 values are left. Launch: one block
-// for every 2 * kThreadsPerBlock elements, so every block pays for its own
-// start, its tree and its barriers after only two loads a thread.
+// v4, where day 24 ended, at this size. Every block pays for its start, its
+// tree and its barriers after only two loads a thread.
+// One thread: two loads, one word of shared memory.
+// One warp: 4 sectors a load; whole warps drop out of the tree until 32
+//   values are left.
+// Launch: a block for every 2 * blockDim.x elements; blockDim.x a power of
+//   two, at most kThreadsPerBlock.
 __device__ __forceinline__ float treeSum(float sum) {  // in thread 0
   __shared__ float values[kThreadsPerBlock];
   const unsigned tid = threadIdx.x;
@@ -385,10 +390,11 @@ __global__ void reduceSequentialTwoLoads(const float* x, std::int64_t n,
   if (threadIdx.x == 0) partials[blockIdx.x] = sum;
 }
 
-// v4c changes the way in: a fixed grid walks over the input, so that the tree
-// is paid for once a block and not once every 512 elements. One thread: n /
-// (threads of the grid) loads, summed in a register. One warp: as v4. Launch:
-// any grid; the partials are as many as its blocks.
+// v4c changes the way in: a fixed grid walks over the input, so a tree is paid
+// for once a block, however large n is.
+// One thread: n / (threads of the grid) loads, summed in a register.
+// One warp: as v4.
+// Launch: any grid, of blocks as in v4.
 __device__ __forceinline__ float sumStrided(const float* x, std::int64_t n) {
   const std::int64_t step = std::int64_t(gridDim.x) * blockDim.x;
   float sum = 0.0f;
@@ -419,11 +425,12 @@ __device__ __forceinline__ float warpReduceSum(float sum) {
 }
 // end snippet
 
-// v5 changes the end of the tree: the last six levels need no barrier and no
-// shared memory. Old slides run them on `volatile` shared memory without any
-// synchronization, which has been undefined since lanes may drift apart. One
-// thread: as v4c. One warp: the first folds two values a lane and shuffles
-// five times. Launch: any grid; blockDim.x a power of two, 64 or more.
+// v5 changes the end of the tree: one warp does the last six levels without a
+// barrier. Old slides do so on `volatile` shared memory; that is undefined
+// since the lanes of a warp may drift apart.
+// One thread: as v4c.
+// One warp: the first folds two values a lane and shuffles five times.
+// Launch: as v4c; at least 64 threads a block.
 __global__ void reduceShuffleTail(const float* x, std::int64_t n,
                                   float* partials) {
   __shared__ float values[kThreadsPerBlock];
@@ -444,8 +451,9 @@ __global__ void reduceShuffleTail(const float* x, std::int64_t n,
 }
 
 // v6 changes what the compiler knows: the block size is a template argument,
-// so the tree has no loop, only its levels. One thread, one warp: as v5.
-// Launch: any grid of exactly kThreads threads a block.
+// so the tree has no loop, only its levels.
+// One thread, one warp: as v5.
+// Launch: any grid, of exactly kThreads threads a block.
 // snippet: v6-template
 template <int kThreads>
 __device__ __forceinline__ float blockReduceSum(float sum) {  // in thread 0
@@ -469,10 +477,12 @@ __global__ void reduceUnrolled(const float* x, std::int64_t n,
 }
 // end snippet
 
-// v7 changes the loads: 16 bytes each, a quarter as many. One thread: n / (4
-// * threads of the grid) of them. One warp: 512 bytes in 16 sectors. Launch:
-// any grid of kThreads, any n, any base: the floats before the first 16-byte
-// boundary and after the last, 0 to 3 each, are left to block 0.
+// v7 changes the loads: 16 bytes each, a quarter as many. The floats before
+// the first 16-byte boundary and after the last, 0 to 3, are left to block 0.
+// One thread: n / (4 * threads of the grid) loads. How many of them it has
+//   under way is left to the compiler.
+// One warp: 512 bytes in a row, 16 sectors a load.
+// Launch: as v6; x on any boundary of 4 bytes.
 // snippet: v7-load
 struct Vectors {       // n floats from x = head + 4 * count + tail
   const float4* body;  // on a 16-byte boundary
@@ -526,9 +536,10 @@ __global__ void reduceVectorized(const float* x, std::int64_t n,
 // block of v6: a second launch, whose start and end everybody waits for.
 
 // v8a changes who folds: every block adds its partial to the result, in the
-// order in which blocks finish, so rounding may differ from run to run. One
-// thread: thread 0 issues one atomic add. One warp: as v7. Launch: as v7; the
-// result must hold 0 before.
+// order in which blocks finish, so rounding may differ from run to run.
+// One thread: thread 0 of a block issues one atomic add.
+// One warp: as v7.
+// Launch: as v7; *result is 0.
 // snippet: atomic-finish
 template <int kThreads>
 __global__ void reduceVectorizedAtomic(const float* x, std::int64_t n,
@@ -540,10 +551,10 @@ __global__ void reduceVectorizedAtomic(const float* x, std::int64_t n,
 
 // v9 changes who folds again: each block leaves its partial and takes a
 // ticket; the one with the last ticket folds all partials in a fixed order,
-// so the same input gives the same bits. One thread: thread 0 stores, fences,
-// takes the ticket. One warp: the first warp of the last block reads the
-// partials, 32 at a time, and shuffles. Launch: as v7; *tickets is 0 before
-// the first launch, and each launch leaves it 0 for the next.
+// so the same input gives the same bits.
+// One thread: thread 0 of a block stores, fences and takes the ticket.
+// One warp: the first of the last block reads 32 partials at a time.
+// Launch: as v7; *tickets is 0, and each launch leaves it so for the next.
 // snippet: v9-last-block
 // For the first warp of every block, with the block's sum in lane 0.
 __device__ __forceinline__ void finishInLastBlock(float sum, float* partials,
@@ -576,13 +587,14 @@ __global__ void reduceLastBlock(const float* x, std::int64_t n,
 }
 // end snippet
 
-// v10 changes how much is under way: each thread issues kLoads independent
-// loads before it adds, so that more bytes are in flight. One guard covers a
-// whole tile (kLoads * kThreads float4s): with a guard on each load the
-// compiler would not keep the loads together. __ldcs: read once, so the first
-// to be evicted. One warp: kLoads * 512 bytes under way. Launch: as many
-// blocks as are resident at once (launchInFlight), or fewer for a small n: a
-// grid with a fraction of a wave leaves SMs idle at the end.
+// v10 changes how much is under way: independent loads, all issued before the
+// first add, on every SM to the end. One guard covers a whole tile; with a
+// guard on each load the compiler would not keep the loads together. __ldcs:
+// each word is read once, so evict it first.
+// One thread: kPerThread loads of 16 bytes in flight.
+// One warp: kPerThread * 512 bytes in flight.
+// Launch: as v9; as many blocks as are resident at once, or fewer where n is
+//   small (launchInFlight). A fraction of a wave would leave SMs idle.
 // snippet: v10-in-flight
 template <int kThreads, int kPerThread>
 __global__ void reduceInFlight(const float* x, std::int64_t n, float* partials,
