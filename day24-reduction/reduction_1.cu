@@ -295,11 +295,11 @@ Timing timeKernel(Launch launch) {
 // What you may edit: any power of two from 32 to 1024 threads, any number of
 // elements from 1 to 2^24 - 1. Anything else stops the compiler.
 constexpr int kThreadsPerBlock = 256;
-constexpr int kElems = (1 << (kQuick ? 18 : 24)) - 611;
+constexpr std::int64_t kElems = (1 << (kQuick ? 18 : 24)) - 611;
 
 constexpr int kWarp = 32;   // lanes of a warp
 constexpr int kBanks = 32;  // banks of shared memory, one word wide
-constexpr int log2Of(size_t x) { return x > 1 ? 1 + log2Of(x / 2) : 0; }
+constexpr int log2Of(std::int64_t x) { return x > 1 ? 1 + log2Of(x / 2) : 0; }
 
 static_assert(kThreadsPerBlock == 1 << log2Of(kThreadsPerBlock),
               "the trees halve the block until one value is left: "
@@ -663,57 +663,34 @@ inline void fill(float* d_out, size_t n, Data data) {
 
 // ---- CPU reference --------------------------------------------------------
 
-// In double: the sum of each run of kT and of 2 * kT elements, and of all.
+// In double: the sum of each run of kT elements, and all positive and all
+// negative elements.
 struct Reference {
   Data data;
-  std::vector<double> one, two;
+  std::vector<double> blocks;
   double plus = 0.0, minus = 0.0;
-  Reference(Data of, size_t n)
-      : data(of), one(ceilDiv(n, kT), 0.0), two(ceilDiv(n, 2 * kT), 0.0) {
+  Reference(Data of, size_t n) : data(of), blocks(ceilDiv(n, kT), 0.0) {
     for (size_t i = 0; i < n; ++i) {
       const double x = double(element(data, i));
-      one[i / kT] += x;
-      two[i / (2 * kT)] += x;
+      blocks[i / kT] += x;
       (x > 0.0 ? plus : minus) += x;
     }
   }
+  // The sum of run w where each takes perSum elements, kT or 2 * kT.
+  double run(size_t w, int perSum) const {
+    if (perSum == kT) return blocks[w];
+    return blocks[2 * w] + (2 * w + 1 < blocks.size() ? blocks[2 * w + 1] : 0);
+  }
 };
 
-// ---- checks ---------------------------------------------------------------
+// ---- checks, and the main table -------------------------------------------
 
-// Outputs start as poison, a NaN that no kernel here writes. kGuard words
-// behind each output are watched, and as many behind each input are NaN.
+// Outputs start as poison, a NaN that no kernel here writes, and kGuard words
+// behind them are watched. As many behind each input hold 3.4e38, above any
+// sum here: whoever reads or copies too far shows it.
 constexpr std::uint32_t kPoison = 0xffffffffu;
+constexpr int kPoisonByte = 0xff, kBehindInputByte = 0x7f;
 constexpr size_t kGuard = 4 * kThreadsPerBlock;
-
-// `words` words at d_out must be wanted(0), wanted(1), ..., and the kGuard
-// words behind them still poison.
-template <typename Wanted>
-bool checkOutput(const char* label, const char* when, const float* d_out,
-                 size_t words, Wanted wanted) {
-  std::vector<float> got(words + kGuard);
-  CUDA_CHECK(cudaMemcpy(got.data(), d_out, got.size() * sizeof(float),
-                        cudaMemcpyDeviceToHost));
-  size_t wrong = 0, first = 0, beyond = 0;
-  for (size_t w = words; w-- > 0;) {
-    if (double(got[w]) == wanted(w)) continue;  // NaN equals nothing
-    ++wrong;
-    first = w;
-  }
-  for (size_t w = words; w < got.size(); ++w) {
-    beyond += std::memcmp(&got[w], &kPoison, sizeof(kPoison)) != 0;
-  }
-  const bool exact =
-      gate("output-exact", wrong == 0,
-           "%s, %s: %zu of %zu words wrong; word %zu is %.9g, not %.9g", label,
-           when, wrong, words, first, double(got[first]), wanted(first));
-  const bool inside = gate("output-bounds", beyond == 0,
-                           "%s, %s: %zu words behind its last were written",
-                           label, when, beyond);
-  return exact && inside;
-}
-
-// ---- the main table -------------------------------------------------------
 
 struct Result {
   bool right = true;  // every check so far
@@ -727,52 +704,41 @@ inline std::string percent(double part, double of) {
   return text;
 }
 
-// The times of v0 to v4, each against the one before it. ">": that one took
-// longer, by more than either spread; "!": it did not.
+// The times of v0 to v4, each against the one before it: ">" where that one
+// took longer by more than either spread, "!" where it did not.
 inline void printLadder(const Result* results) {
-  const Timing* before = nullptr;
   bool holds = true;
-  std::printf("\nTimes: ");
-  for (int r = kFirstVersion; r <= kLastVersion; ++r) {
-    const Timing& now = results[r].timing;
+  std::printf("\nTimes: v0");
+  for (int r = kFirstVersion + 1; r <= kLastVersion; ++r) {
+    const Timing &before = results[r - 1].timing, &now = results[r].timing;
     const std::string label = kRows[r].label;
-    if (!results[r].right) continue;
-    if (before) {
-      const double factor = before->ms / now.ms;
-      const bool slower = factor > 1.0 + std::max(before->spread, now.spread);
-      std::printf(" (%.2fx) %s ", factor, slower ? ">" : "!");
-      holds = holds && slower;
-    }
-    std::printf("%s", label.substr(0, label.find(' ')).c_str());
-    before = &now;
+    const double factor = before.ms / now.ms;
+    const bool faster = results[r - 1].right && results[r].right &&
+                        factor > 1.0 + std::max(before.spread, now.spread);
+    std::printf(" %s %s (%.2fx)", faster ? ">" : "!",
+                label.substr(0, label.find(' ')).c_str(), factor);
+    holds = holds && faster;
   }
-  std::printf(
-      "\nEach is faster than the one before by more than the spread: "
-      "%s.\n",
-      holds ? "yes" : "no, see !");
+  std::printf("\nEach step is faster by more than the spread: %s.\n",
+              holds ? "yes" : "NO, see !");
 }
 
 // What the table says, worked out from it.
 inline void printFooter(const Result* results, const Result& memcpyResult) {
   const Result& copy = results[kCopyRow];
-  const Result& v0 = results[kFirstVersion];
-  if (copy.right && memcpyResult.right) {
-    std::printf("cudaMemcpyAsync: %.4f ms, %.1f GB/s; the copy row has %s.\n",
-                memcpyResult.timing.ms, memcpyResult.gbs,
-                percent(copy.gbs, memcpyResult.gbs).c_str());
-  }
-  for (int r = kCopyRow + 1; copy.right && r < kRowCount; ++r) {
-    if (!results[r].right || results[r].gbs < copy.gbs) continue;
+  const double msAnAtomic = results[kFirstVersion].timing.ms / kElems;
+  std::printf("cudaMemcpyAsync: %.4f ms, %.1f GB/s; the copy row has %s.\n",
+              memcpyResult.timing.ms, memcpyResult.gbs,
+              percent(copy.gbs, memcpyResult.gbs).c_str());
+  for (int r = kCopyRow + 1; r < kRowCount; ++r) {
+    if (results[r].gbs <= copy.gbs) continue;
     std::printf("%s beats the copy: it hardly writes.\n", kRows[r].label);
   }
   printLadder(results);
-  const double msAnAtomic = v0.timing.ms / kElems;
-  if (v0.right) {
-    std::printf("\nv0 takes %.2f ns an atomic. At that pace the atomics of\n",
-                1e6 * msAnAtomic);
-  }
-  for (int r = kFirstVersion + 1; v0.right && r < kRowCount; ++r) {
-    if (!results[r].right || kRows[r].leaves != kTotal) continue;
+  std::printf("\nv0 takes %.2f ns an atomic. At that pace the atomics of\n",
+              1e6 * msAnAtomic);
+  for (int r = kFirstVersion + 1; r < kRowCount; ++r) {
+    if (kRows[r].leaves != kTotal) continue;
     const size_t atomics = sumsOf(kRows[r], kElems);
     std::printf("  %-22s %7zu take %7.4f ms; the row took %7.4f ms\n",
                 kRows[r].label, atomics, double(atomics) * msAnAtomic,
@@ -781,9 +747,8 @@ inline void printFooter(const Result* results, const Result& memcpyResult) {
   constexpr BankPasses v1 = bankPasses(kModulo), v2 = bankPasses(kStrided),
                        v3 = bankPasses(kSequential);
   std::printf(
-      "\nPasses through the banks, counted, for the loads of a block's tree: "
-      "v1 %d, v2 %d, v3 %d;\n"
-      "the worst for one load of one warp: v1 %d, v2 %d, v3 %d.\n",
+      "\nPasses through the banks (counted): all loads of a block's tree v1 "
+      "%d, v2 %d, v3 %d;\nthe worst load of one warp v1 %d, v2 %d, v3 %d.\n",
       v1.total, v2.total, v3.total, v1.worst, v2.worst, v3.worst);
 }
 
@@ -809,21 +774,41 @@ inline int runTable(const Device& device) {
   // Poison; the words that up to `launches` launches add to become 0.
   auto prepare = [&](const Row& row, size_t launches) {
     const size_t zeros = row.leaves == kTotal ? launches : 0;
-    CUDA_CHECK(cudaMemset(out.data, 0xff, outWords * sizeof(float)));
+    CUDA_CHECK(cudaMemset(out.data, kPoisonByte, outWords * sizeof(float)));
     CUDA_CHECK(cudaMemset(out.data, 0, zeros * sizeof(float)));
   };
-  // Checks what `done` launches have left after prepare(row, launches).
+  // What `done` launches have left after prepare(row, launches) must be the
+  // reference, and the kGuard words behind it still poison.
   auto check = [&](const Row& row, const char* when, const Reference& right,
                    int done, size_t launches) {
-    const auto& sums = row.perBlock == kT ? right.one : right.two;
     const bool adds = row.leaves == kTotal;
+    const size_t words = adds ? launches : wordsOf(row, n);
     auto wanted = [&](size_t w) {
       if (row.leaves == kCopy) return double(element(right.data, w));
-      if (row.leaves == kPartials) return sums[w];
+      if (row.leaves == kPartials) return right.run(w, row.perSum);
       return w < size_t(done) ? right.plus + right.minus : 0.0;
     };
-    return checkOutput(row.label, when, target(row, adds ? 0 : done - 1),
-                       adds ? launches : wordsOf(row, n), wanted);
+    std::vector<float> got(words + kGuard);
+    CUDA_CHECK(cudaMemcpy(got.data(), target(row, adds ? 0 : done - 1),
+                          got.size() * sizeof(float), cudaMemcpyDeviceToHost));
+    size_t wrong = 0, first = 0, beyond = 0;
+    for (size_t w = words; w-- > 0;) {
+      if (double(got[w]) == wanted(w)) continue;  // NaN equals nothing
+      ++wrong;
+      first = w;
+    }
+    for (size_t w = words; w < got.size(); ++w) {
+      beyond += std::memcmp(&got[w], &kPoison, sizeof(kPoison)) != 0;
+    }
+    const bool exact =
+        gate("output-exact", wrong == 0,
+             "%s, %s: %zu of %zu words wrong; word %zu is %.9g, not %.9g",
+             row.label, when, wrong, words, first, double(got[first]),
+             wanted(first));
+    const bool inside = gate("output-bounds", beyond == 0,
+                             "%s, %s: %zu words behind its last were written",
+                             row.label, when, beyond);
+    return exact && inside;
   };
 
   // Every row once on either data, before any clock.
@@ -834,7 +819,8 @@ inline int runTable(const Device& device) {
        "parts %.0f and %.0f; a float counts only up to 2^24", position.plus,
        position.minus);
   for (const Reference* right : {&ones, &position}) {
-    CUDA_CHECK(cudaMemset(in.data, 0xff, copies * stride * sizeof(float)));
+    CUDA_CHECK(cudaMemset(in.data, kBehindInputByte,
+                          copies * stride * sizeof(float)));
     for (size_t c = 0; c < copies; ++c) {
       fill(in.data + c * stride, n, right->data);
     }
@@ -877,12 +863,14 @@ inline int runTable(const Device& device) {
                 percent(result.gbs, device.peakGBs).c_str(),
                 result.timing.launches, kLeaves[row.leaves]);
   }
+  Row memcpyRow = kRows[kCopyRow];
+  memcpyRow.label = "cudaMemcpyAsync";
   Result memcpyResult;
-  measure(kRows[kCopyRow], &memcpyResult, [&](int i) {
-    CUDA_CHECK(cudaMemcpyAsync(target(kRows[kCopyRow], i), source(i),
+  measure(memcpyRow, &memcpyResult, [&](int i) {
+    CUDA_CHECK(cudaMemcpyAsync(target(memcpyRow, i), source(i),
                                n * sizeof(float), cudaMemcpyDeviceToDevice));
   });
-  printFooter(results, memcpyResult);
+  if (failures() == 0) printFooter(results, memcpyResult);
   return 0;
 }
 
@@ -903,19 +891,18 @@ struct Bounds {
   double low, high;
 };
 
-// For elements >= 0 that each go through at most `chain` float additions:
-// |sum - exact| <= exact * k / (1 - k), k = chain * 2^-24.
-inline Bounds treeBounds(double exact, size_t chain) {
+// Where the float sum of n elements >= 0 lies, if none of them goes through
+// more than `chain` additions: |sum - exact| <= exact * k / (1 - k), where
+// k = chain * 2^-24. From k = 1 on that says nothing. But where all n go one
+// by one into a running sum, it cannot pass kStall; and for each power of two
+// `end` it comes to `end`, or it stays below and no addition loses more than
+// half the step of the floats there, end * 2^-25.
+inline Bounds boundsOf(double exact, size_t n, size_t chain) {
   const double k = double(chain) / (1 << 24);
-  if (k >= 1.0) return {0.0, HUGE_VAL};  // then it says nothing
-  return {exact * (1 - k / (1 - k)), exact * (1 + k / (1 - k))};
-}
-
-// For n elements added to one running sum, in any order. It comes to `end`,
-// a power of two, and then never falls below; or it stays under `end`, and
-// then no addition loses more than half the floats' step there, end * 2^-25.
-inline Bounds runningBounds(double exact, size_t n) {
-  Bounds bounds = treeBounds(exact, n);
+  Bounds bounds = {0.0, HUGE_VAL};
+  if (k < 1.0) bounds.low = exact * (1 - k / (1 - k));
+  if (k < 1.0) bounds.high = exact * (1 + k / (1 - k));
+  if (chain < n) return bounds;
   bounds.high = std::min(bounds.high, kStall);
   for (double end = 1.0; end <= kStall; end *= 2.0) {
     const double lost = double(n) * end / (1 << 25);
@@ -948,13 +935,14 @@ inline CpuSums cpuSums(size_t n) {
   return sums;
 }
 
-inline void printSum(const char* label, double sum, double exact,
-                     Bounds bounds, size_t chain) {
-  gate("accuracy-bounds", bounds.low <= sum && sum <= bounds.high,
-       "%s: %.9g is not in %.9g to %.9g", label, sum, bounds.low, bounds.high);
+inline void printSum(const char* label, double sum, double exact, size_t n,
+                     size_t chain) {
+  const Bounds in = boundsOf(exact, n, chain);
+  gate("accuracy-bounds", in.low <= sum && sum <= in.high,
+       "%s: %.9g is not in %.9g to %.9g", label, sum, in.low, in.high);
   std::printf("%-22s %14.2f %11.1e %11.1e %11.1e %13zu\n", label, sum,
-              (sum - exact) / exact, (bounds.low - exact) / exact,
-              (bounds.high - exact) / exact, chain);
+              (sum - exact) / exact, (in.low - exact) / exact,
+              (in.high - exact) / exact, chain);
 }
 
 inline void runAccuracy() {
@@ -970,17 +958,15 @@ inline void runAccuracy() {
       "%-22s %14s %11s %11s %11s %13s\n",
       n, kUniformEnd, cpu.exact, "row", "sum", "rel. error", "at least",
       "at most", "longest chain");
-  printSum("CPU sequential float", cpu.sequential, cpu.exact,
-           runningBounds(cpu.exact, n), n);
-  const size_t levels = size_t(1 + log2Of(n));
-  printSum("CPU pairwise float", cpu.pairwise, cpu.exact,
-           treeBounds(cpu.exact, levels), levels);
+  printSum("CPU sequential float", cpu.sequential, cpu.exact, n, n);
+  printSum("CPU pairwise float", cpu.pairwise, cpu.exact, n,
+           size_t(1 + log2Of(std::int64_t(n))));
   for (const Row& row : kRows) {
     if (row.leaves == kCopy) continue;
     std::vector<float> words(wordsOf(row, n));
     const bool adds = row.leaves == kTotal;
     const size_t bytes = words.size() * sizeof(float);
-    CUDA_CHECK(cudaMemset(out.data, adds ? 0 : 0xff, bytes));
+    CUDA_CHECK(cudaMemset(out.data, adds ? 0 : kPoisonByte, bytes));
     launchRow(row, in.data, out.data, n);
     CUDA_CHECK(cudaGetLastError());
     CUDA_CHECK(
@@ -988,10 +974,7 @@ inline void runAccuracy() {
     double sum = 0.0;
     for (const float word : words) sum += double(word);
     const size_t chain = size_t(row.chain) + (adds ? sumsOf(row, n) : 0);
-    printSum(row.label, sum, cpu.exact,
-             row.perSum == 1 ? runningBounds(cpu.exact, n)
-                             : treeBounds(cpu.exact, chain),
-             chain);
+    printSum(row.label, sum, cpu.exact, n, chain);
   }
   if (cpu.exact > kStall) {
     std::printf(
