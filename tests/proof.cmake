@@ -6,11 +6,78 @@
 cmake_path(GET CMAKE_CUDA_COMPILER PARENT_PATH nvcc_folder)
 find_program(LESSONS_CUOBJDUMP cuobjdump HINTS "${nvcc_folder}"
   DOC "cuobjdump of the CUDA toolkit")
-find_program(LESSONS_NVDISASM nvdisasm HINTS "${nvcc_folder}"
+if(LESSONS_CUOBJDUMP)
+  cmake_path(GET LESSONS_CUOBJDUMP PARENT_PATH cuobjdump_folder)
+endif()
+find_program(LESSONS_NVDISASM nvdisasm
+  HINTS "${cuobjdump_folder}" "${nvcc_folder}"
   DOC "nvdisasm of the CUDA toolkit; cuobjdump needs it")
+find_program(LESSONS_NCU ncu HINTS "${nvcc_folder}" DOC "Nsight Compute")
+find_program(LESSONS_COMPUTE_SANITIZER compute-sanitizer
+  HINTS "${nvcc_folder}" DOC "compute-sanitizer of the CUDA toolkit")
 
 get_property(lessons GLOBAL PROPERTY LESSONS)
 string(REGEX REPLACE "\\|[0-9]+" "" sources "${lessons}")
+
+# Targets for a machine with a GPU; each writes to evidence/.
+add_custom_target(profile
+  COMMAND ${CMAKE_COMMAND} "-DNVCC=${CMAKE_CUDA_COMPILER}"
+    "-DNCU=${LESSONS_NCU}" "-DWORK=${CMAKE_BINARY_DIR}/profile-work"
+    -P "${CMAKE_SOURCE_DIR}/cmake/profile.cmake"
+  USES_TERMINAL COMMENT "What Nsight Compute counts in the lessons" VERBATIM)
+add_custom_target(sanitizer
+  COMMAND ${CMAKE_COMMAND} "-DNVCC=${CMAKE_CUDA_COMPILER}"
+    "-DSANITIZER=${LESSONS_COMPUTE_SANITIZER}"
+    "-DWORK=${CMAKE_BINARY_DIR}/sanitizer-work"
+    -P "${CMAKE_SOURCE_DIR}/cmake/sanitize.cmake"
+  USES_TERMINAL COMMENT "compute-sanitizer over the lessons" VERBATIM)
+add_custom_target(mutants
+  COMMAND ${CMAKE_COMMAND} "-DNVCC=${CMAKE_CUDA_COMPILER}" -DRUN=ON
+    -DRECORD=ON "-DSANITIZER=${LESSONS_COMPUTE_SANITIZER}"
+    "-DCUOBJDUMP=${LESSONS_CUOBJDUMP}"
+    "-DWORK=${CMAKE_BINARY_DIR}/mutants-work"
+    -P "${CMAKE_SOURCE_DIR}/cmake/mutants.cmake"
+  USES_TERMINAL COMMENT "Planted faults, and what catches them" VERBATIM)
+add_custom_target(hostile
+  COMMAND ${CMAKE_COMMAND} "-DNVCC=${CMAKE_CUDA_COMPILER}"
+    "-DWORK=${CMAKE_BINARY_DIR}/hostile-work"
+    -P "${CMAKE_SOURCE_DIR}/cmake/hostile.cmake"
+  USES_TERMINAL COMMENT "The lessons in hostile surroundings" VERBATIM)
+
+# ---- compute-sanitizer, on a machine with a GPU
+if(LESSONS_SANITIZER)
+  if(NOT LESSONS_COMPUTE_SANITIZER)
+    message(FATAL_ERROR "LESSONS_SANITIZER: compute-sanitizer not found; "
+      "set LESSONS_COMPUTE_SANITIZER")
+  endif()
+  foreach(source IN LISTS sources)
+    cmake_path(GET source STEM name)
+    if(NOT TARGET ${name})
+      continue()
+    endif()
+    get_target_property(archs ${name} CUDA_ARCHITECTURES)
+    add_executable(${name}-quick ${source})
+    target_compile_definitions(${name}-quick PRIVATE LESSON_QUICK)
+    target_compile_options(${name}-quick PRIVATE -lineinfo)
+    set_target_properties(${name}-quick PROPERTIES
+      CUDA_ARCHITECTURES "${archs}" CUDA_STANDARD 17)
+    foreach(tool memcheck racecheck synccheck initcheck)
+      set(leaks "")
+      if(tool STREQUAL "memcheck")
+        set(leaks --leak-check full)
+      endif()
+      set(test sanitizer.${name}.${tool})
+      add_test(NAME ${test}
+        COMMAND ${LESSONS_COMPUTE_SANITIZER} --tool ${tool} ${leaks}
+          --error-exitcode 1 $<TARGET_FILE:${name}-quick>)
+      set_tests_properties(${test} PROPERTIES
+        LABELS sanitizer RUN_SERIAL ON TIMEOUT 300)
+      if(NOT LESSONS_REQUIRE_GPU)
+        set_tests_properties(${test} PROPERTIES SKIP_RETURN_CODE 77)
+      endif()
+    endforeach()
+  endforeach()
+endif()
 
 if(NOT LESSONS_CHECKS)
   return()
@@ -84,3 +151,119 @@ foreach(arch IN LISTS machine_code_archs)
       -DCUOBJDUMP=${LESSONS_CUOBJDUMP}
       -P ${CMAKE_SOURCE_DIR}/tests/machine-code/engine.cmake)
 endforeach()
+
+# ---- recorded profiles
+add_test(NAME profile.can-fail
+  COMMAND ${CMAKE_COMMAND}
+    -DRECORD=${CMAKE_SOURCE_DIR}/tests/profile/fixture.csv
+    -DRULES=${CMAKE_SOURCE_DIR}/tests/profile/fixture.cmake
+    -P ${CMAKE_SOURCE_DIR}/tests/profile/engine.cmake)
+foreach(source IN LISTS sources)
+  cmake_path(GET source PARENT_PATH folder)
+  cmake_path(GET source STEM name)
+  file(GLOB records CONFIGURE_DEPENDS
+    "${CMAKE_SOURCE_DIR}/evidence/${folder}/profile-*.csv")
+  if(NOT records)
+    set(records "${CMAKE_SOURCE_DIR}/evidence/${folder}/profile-none.csv")
+  endif()
+  foreach(record IN LISTS records)
+    cmake_path(GET record STEM LAST_ONLY stem)
+    string(REGEX REPLACE "^profile-[0-9]*-[0-9]*-[0-9]*-" "" stem "${stem}")
+    add_test(NAME profile.${name}.${stem}
+      COMMAND ${CMAKE_COMMAND} -DRECORD=${record}
+        -DRULES=${CMAKE_SOURCE_DIR}/tests/profile/${folder}.cmake
+        -DSOURCE=${CMAKE_SOURCE_DIR}/${source}
+        -P ${CMAKE_SOURCE_DIR}/tests/profile/engine.cmake)
+  endforeach()
+  foreach(kind mutants sanitizer hostile)
+    add_test(NAME ${kind}.recorded.${name}
+      COMMAND ${CMAKE_COMMAND} -DROOT=${CMAKE_SOURCE_DIR} -DKIND=${kind}
+        -DFOLDER=${folder} -P ${CMAKE_SOURCE_DIR}/tests/recorded.cmake)
+  endforeach()
+endforeach()
+
+# ---- planted faults: without a GPU, the edits and what the compiler catches
+set(cuobjdump "")
+if(LESSONS_CUOBJDUMP AND LESSONS_NVDISASM)
+  set(cuobjdump "-DCUOBJDUMP=${LESSONS_CUOBJDUMP}")
+endif()
+add_test(NAME mutants.edits
+  COMMAND ${CMAKE_COMMAND} -DNVCC=${CMAKE_CUDA_COMPILER} ${cuobjdump}
+    -DHOST=${CMAKE_CUDA_HOST_COMPILER} -DWORK=${CMAKE_BINARY_DIR}/mutants
+    -P ${CMAKE_SOURCE_DIR}/cmake/mutants.cmake)
+add_test(NAME mutants.can-fail
+  COMMAND ${CMAKE_COMMAND} -DROOT=${CMAKE_SOURCE_DIR}
+    -DNVCC=${CMAKE_CUDA_COMPILER} ${cuobjdump}
+    -DWORK=${CMAKE_BINARY_DIR}/mutants-can-fail
+    -P ${CMAKE_SOURCE_DIR}/tests/mutants/can_fail.cmake)
+set_tests_properties(mutants.edits mutants.can-fail PROPERTIES TIMEOUT 600)
+if(LESSONS_REQUIRE_GPU)
+  add_test(NAME mutants.caught
+    COMMAND ${CMAKE_COMMAND} -DNVCC=${CMAKE_CUDA_COMPILER} -DRUN=ON
+      ${cuobjdump} -DSANITIZER=${LESSONS_COMPUTE_SANITIZER}
+      -DWORK=${CMAKE_BINARY_DIR}/mutants-run
+      -P ${CMAKE_SOURCE_DIR}/cmake/mutants.cmake)
+  set_tests_properties(mutants.caught PROPERTIES RUN_SERIAL ON TIMEOUT 1200)
+endif()
+
+# ---- hostile surroundings
+if(NOT WIN32)
+  # Drivers that do not work, and what each lesson must say of them.
+  string(REGEX MATCH "^([0-9]+)\\.([0-9]+)" ignored
+    "${CMAKE_CUDA_COMPILER_VERSION}")
+  math(EXPR toolkit "${CMAKE_MATCH_1} * 1000 + ${CMAKE_MATCH_2} * 10")
+  math(EXPR older "${toolkit} - 1000")
+  set(driver_old "${older}" 100)
+  set(said_old "was built with CUDA")
+  set(driver_empty "${toolkit}" 100)
+  set(said_empty "offers no GPU")
+  set(driver_broken "${toolkit}" 999)
+  set(said_broken "does not work: cudaErrorUnknown")
+  set(said_none "no NVIDIA driver found")
+  set(drivers "${CMAKE_BINARY_DIR}/drivers")
+  file(WRITE "${drivers}/none/libcuda.so.1" "")
+  foreach(case old empty broken)
+    list(GET driver_${case} 0 version)
+    list(GET driver_${case} 1 error)
+    add_library(driver-${case} SHARED tests/hostile/driver.cpp)
+    target_compile_definitions(driver-${case} PRIVATE
+      DRIVER_VERSION=${version} DRIVER_ERROR=${error})
+    set_target_properties(driver-${case} PROPERTIES
+      OUTPUT_NAME cuda SUFFIX .so.1
+      LIBRARY_OUTPUT_DIRECTORY "${drivers}/${case}")
+  endforeach()
+  foreach(source IN LISTS sources)
+    cmake_path(GET source STEM name)
+    if(NOT TARGET ${name})
+      continue()
+    endif()
+    foreach(case none old empty broken)
+      add_test(NAME hostile.driver-${case}.${name}
+        COMMAND ${CMAKE_COMMAND} -E env "LD_LIBRARY_PATH=${drivers}/${case}"
+          ${CMAKE_COMMAND} -DEXIT=77 "-DSTDERR=${said_${case}}"
+          -P ${CMAKE_SOURCE_DIR}/tests/expect.cmake -- $<TARGET_FILE:${name}>)
+    endforeach()
+    add_test(NAME hostile.no-visible-device.${name}
+      COMMAND ${CMAKE_COMMAND} -E env "LD_LIBRARY_PATH=${drivers}/empty"
+        CUDA_VISIBLE_DEVICES= ${CMAKE_COMMAND} -DEXIT=77
+        "-DSTDERR=CUDA_VISIBLE_DEVICES is\n  \"\": unset it"
+        -P ${CMAKE_SOURCE_DIR}/tests/expect.cmake -- $<TARGET_FILE:${name}>)
+  endforeach()
+
+  # The rest with one lesson, the one that compiles fastest.
+  set(one day45-occupancy/occupancy.cu)
+  if(TARGET occupancy)
+    get_target_property(arch occupancy CUDA_ARCHITECTURES)
+    list(GET arch 0 arch)
+    add_test(NAME hostile.crlf-read-only
+      COMMAND ${CMAKE_COMMAND} -DSOURCE=${CMAKE_SOURCE_DIR}/${one}
+        -DNVCC=${CMAKE_CUDA_COMPILER} -DARCH=${arch}
+        -DWORK=${CMAKE_BINARY_DIR}/hostile/alone
+        -P ${CMAKE_SOURCE_DIR}/tests/hostile/alone.cmake)
+    add_test(NAME hostile.spaces
+      COMMAND ${CMAKE_COMMAND} -DROOT=${CMAKE_SOURCE_DIR} -DLESSON=occupancy
+        -DNVCC=${CMAKE_CUDA_COMPILER} -DCTEST=${CMAKE_CTEST_COMMAND}
+        "-DWORK=${CMAKE_BINARY_DIR}/hostile/spaces"
+        -P ${CMAKE_SOURCE_DIR}/tests/hostile/spaces.cmake)
+  endif()
+endif()

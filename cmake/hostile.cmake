@@ -1,0 +1,126 @@
+# Runs the lessons in hostile surroundings on a machine with a GPU, and
+# records how each run ended.
+#
+#   cmake [-DNVCC=nvcc] [-DNVIDIA_SMI=nvidia-smi] [-DONLY=FOLDER] [-DRUNS=100]
+#         [-DJOBS=4] [-DWORK=DIR] [-DROOT=DIR] -P cmake/hostile.cmake
+#
+# Writes evidence/LESSON/hostile-DATE-GPU.txt. RUNS: how often in a row each
+# lesson is run, with -DLESSON_QUICK (every check, small inputs), JOBS at a
+# time. Needs a POSIX shell. What needs no GPU is in tests/hostile/.
+cmake_minimum_required(VERSION 3.25)
+if(NOT DEFINED ROOT)
+  cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH ROOT)
+endif()
+include("${CMAKE_CURRENT_LIST_DIR}/evidence-file.cmake")
+include("${CMAKE_CURRENT_LIST_DIR}/programs.cmake")
+set_property(GLOBAL PROPERTY page_faults "")
+if(NOT DEFINED NVCC)
+  set(NVCC nvcc)
+endif()
+if(NOT DEFINED NVIDIA_SMI)
+  set(NVIDIA_SMI nvidia-smi)
+endif()
+if(NOT DEFINED WORK)
+  set(WORK "${ROOT}/build/hostile-work")
+endif()
+if(NOT DEFINED RUNS)
+  set(RUNS 100)
+endif()
+if(NOT DEFINED JOBS)
+  set(JOBS 4)
+endif()
+
+file(REMOVE_RECURSE "${WORK}")
+evidence_tree("${ROOT}")
+evidence_toolkit("${NVCC}" "${WORK}/host")
+evidence_machine("${NVIDIA_SMI}")
+gpu_slug("${ev_gpu}" slug)
+set(ENV{CUDA_DEVICE_ORDER} PCI_BUS_ID)  # the order of nvidia-smi
+string(TIMESTAMP today "%Y-%m-%d" UTC)
+string(REPLACE "." "" capability "${ev_compute-capability}")
+
+add_program("${WORK}" fill_card "${NVCC}" -std=c++17 -O3 -arch=native
+  -o "${WORK}/fill_card" "${ROOT}/tests/hostile/fill_card.cu")
+lessons_listed("${ROOT}" listed)
+foreach(lesson IN LISTS listed)
+  string(REGEX MATCH "^(.*)/([^/]*)\\.cu\\|([0-9]+)$" ignored "${lesson}")
+  add_program("${WORK}" "${CMAKE_MATCH_2}-quick" "${NVCC}" -std=c++17 -O3
+    -arch=native -DLESSON_QUICK -o "${WORK}/${CMAKE_MATCH_2}-quick.exe"
+    "${ROOT}/${CMAKE_MATCH_1}/${CMAKE_MATCH_2}.cu")
+endforeach()
+build_lessons("${WORK}" lessons)
+list(LENGTH lessons left)
+math(EXPR left "6 * ${left}")
+
+# run(what wanted text command): one run through the shell, in the lesson's
+# folder. It must end with status `wanted` and say `text`.
+function(run what wanted text command)
+  execute_process(COMMAND sh -c "${command}" WORKING_DIRECTORY "${work}"
+    RESULT_VARIABLE status OUTPUT_VARIABLE said ERROR_VARIABLE said
+    TIMEOUT 300)
+  string(REGEX MATCH "(SKIPPED|FAILED|All )[^\n]*" line "${said}")
+  set(body "${body}${what}\n  ${command}\n  exit status ${status}: ${line}\n"
+    PARENT_SCOPE)
+  string(FIND "${said}" "${text}" at)
+  if(NOT status STREQUAL wanted OR at EQUAL -1)
+    set(clean FALSE PARENT_SCOPE)
+    fault("${folder}: ${what}: status ${status}, wanted ${wanted} and '${text}':\n${said}")
+  endif()
+  math(EXPR left "${left} - 1")
+  set(left ${left} PARENT_SCOPE)
+  message("hostile: ${folder}: ${what}: status ${status}, ${left} left")
+endfunction()
+
+foreach(lesson IN LISTS lessons)
+  string(REGEX MATCH "^(.*)\\|(.*)\\|(.*)$" ignored "${lesson}")
+  set(folder "${CMAKE_MATCH_1}")
+  set(name "${CMAKE_MATCH_2}")
+  set(arch "${CMAKE_MATCH_3}")
+  set(work "${WORK}/${name}")
+  set(quick "../${name}-quick.exe")
+  set(body "")
+  set(clean TRUE)
+  run("no device visible" 77 "offers no GPU"
+    "CUDA_VISIBLE_DEVICES= ./${name}")
+  run("a device that does not exist" 77 "offers no GPU"
+    "CUDA_VISIBLE_DEVICES=99 ./${name}")
+  if(arch LESS capability)
+    run("built for sm_${arch}, PTX switched off" 77 "Rebuild with -arch="
+      "CUDA_DISABLE_PTX_JIT=1 ./${name}")
+  else()
+    run("built for sm_${arch}, PTX switched off" 0 ""
+      "CUDA_DISABLE_PTX_JIT=1 ${quick}")
+  endif()
+  run("a card with 600 MB free" 77 "MB free" "../fill_card 600 ./${name}")
+  run("twice at once" 0 ""
+    "./${name} >1.txt 2>&1 & ./${name} >2.txt 2>&1; a=$?; wait $!; b=$?; \
+cat 1.txt 2.txt; exit $((a + b))")
+  run("${RUNS} runs in a row, ${JOBS} at a time" 0 "0 failures"
+    "seq ${RUNS} | xargs -P ${JOBS} -I % sh -c \
+'${quick} >run.% 2>&1 || echo % >>failed'; \
+if test -e failed; then wc -l <failed; exit 1; else echo 0 failures; fi")
+  if(NOT clean)
+    message("  ${folder}: nothing recorded")
+    continue()
+  endif()
+  write_text("${work}/body" body)
+  file(SHA256 "${ROOT}/${folder}/${name}.cu" ev_source-sha256)
+  file(SHA256 "${work}/${name}.cubin" ev_cubin-sha256)
+  set(ev_lesson "${folder}/${name}")
+  set(ev_source "${folder}/${name}.cu")
+  set(ev_compile-command
+    "nvcc -std=c++17 -O3 -arch=sm_${arch} -o ${name} ${name}.cu")
+  set(ev_run-command "see each run")
+  set(ev_sms "n/a")
+  file(READ "${work}/1.txt" said)
+  if(said MATCHES ", ([0-9]+) SMs")
+    set(ev_sms "${CMAKE_MATCH_1}")
+  endif()
+  set(ev_exit-code 0)
+  string(TIMESTAMP ev_date-utc "%Y-%m-%dT%H:%M:%SZ" UTC)
+  set(file "evidence/${folder}/hostile-${today}-${slug}.txt")
+  evidence_write("${ROOT}/${file}" "${work}/body")
+  evidence_replaces("${ROOT}/${file}")
+  message("  wrote ${file}")
+endforeach()
+stop_on_faults("hostile: these did not end as they must")
