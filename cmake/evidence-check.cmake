@@ -249,7 +249,7 @@ endif()
 
 # One number, and the units that make it a figure.
 set(number "[0-9][0-9,]*(\\.[0-9]+)?")
-set(unit "( |&nbsp;)?(GB/s|GiB/s|TB/s|MB/s|GFLOP/s|TFLOP/s|ms|us|µs|μs|ns|%|percent|times)|x|×")
+set(unit "( |&nbsp;)?(GB/s|GiB/s|TB/s|MB/s|GFLOP/s|TFLOP/s|ms|us|µs|μs|ns|%|percent|times faster|times slower|times as|times the|times that|times more|times less)|x|×")
 
 # check_number(shown at text number): `number` must stand in the bodies.
 function(check_number shown at said)

@@ -183,9 +183,9 @@ weave_case(dead-picture FILE ${page} FROM "Its launch:"
   STDERR "link to 'dark.svg': no such file")
 weave_case(link-outside FILE ${page} FROM "../README.md#a-small-repository"
   TO "../../case.cmake" STDERR "no such file here")
-page_case(weave.writes FILE README.md
-  FROM "// A comment that only slides show.\n" TO ""
-  STDOUT "weave: 1 pages rewritten" SCRIPT weave)
+add_test(NAME weave.writes
+  COMMAND ${CMAKE_COMMAND} "-DWORK=${work}/weave.writes"
+    -P "${tests}/weave/writes.cmake")
 page_case(weave.writes-nothing-wrong FILE ${lesson} FROM "1.0f;\n}" TO
   "1.0f;\n}\n// end snippet\n// snippet: extra\nint a;"
   STDERR "snippet 'extra' of the lesson is unused" UNCHANGED ${page}
@@ -303,3 +303,53 @@ if(NOT WIN32)
         -P "${tests}/evidence/record.cmake")
   endforeach()
 endif()
+
+# --- Charts ------------------------------------------------------------------
+
+add_test(NAME chart.lessons
+  COMMAND ${CMAKE_COMMAND} -DCHECK=ON
+    -P "${CMAKE_SOURCE_DIR}/cmake/chart.cmake")
+
+function(chart_case name)
+  page_case(chart.${name} ${ARGN} TREE "${tests}/chart/tree"
+    SCRIPT chart -DCHECK=ON)
+endfunction()
+set(day24 evidence/day24-reduction/run-2026-01-02-test-gpu-sm_75.txt)
+set(day25 evidence/day25-reduction/run-2026-01-02-test-gpu-sm_75.txt)
+set(day45 evidence/day45-occupancy/run-2026-01-02-test-gpu-sm_75.txt)
+set(day77 evidence/day77-clusters/run-2026-01-02-test-gpu-sm_90.txt)
+chart_case(as-it-is UNCHANGED day24-reduction/chart-rows.svg)
+chart_case(stale-rows FILE ${day24} FROM "519.3" TO "519.4"
+  STDERR "day24-reduction/chart-rows.svg:1: not what ${day24} draws")
+chart_case(stale-growth FILE ${day25} FROM "0.0871" TO "0.0872"
+  STDERR "day25-reduction/chart-growth.svg:1: not what")
+chart_case(stale-curve FILE ${day45} FROM "690 #" TO "691 #"
+  STDERR "day45-occupancy/chart-curve.svg:1: not what")
+chart_case(stale-clusters FILE ${day77} FROM " 1.30" TO " 1.31"
+  STDERR "day77-clusters/chart-rows.svg:1: not what")
+chart_case(other-transcript FILE ${day24} FROM "# body-sha256: "
+  TO "# body-sha256: 0" STDERR "day24-reduction/chart-rows.svg:1: not what")
+chart_case(edited FILE day24-reduction/chart-rows.svg FROM "519.3" TO "619.3"
+  STDERR "day24-reduction/chart-rows.svg:1: not what")
+chart_case(missing REMOVE day45-occupancy/chart-curve.svg
+  STDERR "day45-occupancy/chart-curve.svg:1: not what")
+chart_case(no-evidence REMOVE ${day45}
+  STDERR "day45-occupancy/occupancy.cu:1: its `Verified:` line names no")
+chart_case(unverified FILE day45-occupancy/occupancy.cu FROM
+  "Test GPU, compute capability 9.0, driver 580.1.2,\n//   CUDA 13.0, 2026-01-02,\n//   ${day45}"
+  TO "UNVERIFIED" STDERR "names no evidence file that is there ('')")
+chart_case(no-peak FILE ${day24} FROM "peak 1000 GB/s" TO "peak n/a"
+  STDERR "${day24}:1: names no peak")
+chart_case(no-table FILE ${day25} FROM "How it grows" TO "Growth"
+  STDERR "${day25}:1: no table below a line '^How it grows'")
+chart_case(odd-row FILE ${day24} FROM "  519.3" TO "    n/a"
+  STDERR "${day24}:1: cannot read the row 'v4 + shuffle + atomic")
+chart_case(odd-growth FILE ${day25} FROM "0.0500    836" TO "0.0500"
+  STDERR "${day25}:1: cannot read the row '2^20")
+chart_case(odd-curve FILE ${day45} FROM "    690 #" TO "  690.5 #"
+  STDERR "${day45}:1: cannot read the row 'vec2-b1")
+chart_case(odd-clusters FILE ${day77} FROM "does not fit: 512" TO "too long: 512"
+  STDERR "${day77}:1: cannot read the row 'one block a row, row in shared memory")
+page_case(chart.writes REMOVE day45-occupancy/chart-curve.svg
+  STDOUT "wrote day45-occupancy/chart-curve.svg"
+  TREE "${tests}/chart/tree" SCRIPT chart)
