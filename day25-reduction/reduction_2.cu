@@ -988,7 +988,7 @@ void printLadder(const Device& device, const Work& work, float* pool,
       kBlocks, work.wave, "row", "ms", "spread", "GB/s", "% copy", "% peak");
   int printed = 0;
   double copyRate = 0.0, bestRate = 0.0;
-  std::string noGain;  // rungs that the row above beats, or the noise hides
+  std::string noGain;  // rows that the one above beats, or noise hides
   Timing above;
   for (int r = 0; r < kRowCount; ++r) {
     if (!right[r]) continue;  // a wrong row has no time
@@ -996,7 +996,8 @@ void printLadder(const Device& device, const Work& work, float* pool,
     const bool isCopy = row.leaves == Leaves::copy;
     const Timing timing = timeRow(row, work, input, out, want);
     const double rate = (isCopy ? 2 : 1) * bytes / (timing.ms * 1e6);
-    (isCopy ? copyRate : bestRate) = std::max(isCopy ? 0.0 : bestRate, rate);
+    if (isCopy) copyRate = rate;
+    bestRate = std::max(bestRate, rate);
     const double noise = std::max(timing.spread, above.spread);
     if (row.label[0] == 'v' && above.ms > 0.0 &&
         !(timing.ms < above.ms * (1 - noise))) {
@@ -1067,8 +1068,8 @@ void printGrowth(const Device& device, const Work& work, float* pool,
   std::printf("%-5s", "n");
   for (const Row& row : kRows) {
     const int width = int(std::strcspn(row.label, " "));
-    if (row.leaves == Leaves::total)
-      std::printf(" %9.*s   GB/s", width, row.label);
+    if (row.leaves != Leaves::total) continue;
+    std::printf(" %9.*s   GB/s", width, row.label);
   }
   std::printf("  spread library/v10\n");
   std::vector<double> v10Ms, v10Rate;  // one a line of the table
