@@ -13,8 +13,8 @@
 # region of a lesson is used in the lesson's page, or listed there:
 #   <!-- for other pages: NAME NAME -->
 # Links between files are checked, in evidence/README.md and research/*.md
-# too. With CHECK nothing is written: a page that differs is an error. All
-# faults are reported; where there is one, no page is written.
+# too. With CHECK nothing is written: a page that differs is an error. Faults
+# of the blocks are all reported, and with one no page is written.
 cmake_minimum_required(VERSION 3.25)
 include("${CMAKE_CURRENT_LIST_DIR}/evidence-file.cmake")
 if(NOT DEFINED ROOT)
@@ -314,7 +314,7 @@ if(sources)
   endwhile()
 endif()
 
-# --- Pages, their inventory, links -------------------------------------------
+# --- Pages, their inventory, their links -------------------------------------
 
 file(GLOB pages "${ROOT}/day*/README.md")
 list(INSERT pages 0 "${ROOT}/README.md")
@@ -336,14 +336,10 @@ foreach(region IN LISTS regions)
   endif()
 endforeach()
 
-file(GLOB others "${ROOT}/evidence/README.md" "${ROOT}/research/*.md"
-  "${ROOT}/.github/*.md")
-foreach(page IN LISTS pages others)
-  show_path("${page}" "${ROOT}" shown)
-  check_links("${page}" "${shown}")
-endforeach()
 file(REMOVE_RECURSE "${WORK}")
-stop_on_faults("weave: pages and lessons do not agree; no page was written")
+if(NOT CHECK)  # a check goes on and reports dead links too
+  stop_on_faults("weave: pages and lessons do not agree; no page was written")
+endif()
 
 set(count 0)
 foreach(page IN LISTS pages)
@@ -356,3 +352,11 @@ endforeach()
 if(NOT CHECK)
   message(STATUS "weave: ${count} pages rewritten")
 endif()
+
+file(GLOB others "${ROOT}/evidence/README.md" "${ROOT}/research/*.md"
+  "${ROOT}/.github/*.md")
+foreach(page IN LISTS pages others)
+  show_path("${page}" "${ROOT}" shown)
+  check_links("${page}" "${shown}")
+endforeach()
+stop_on_faults("weave: pages, lessons and files do not agree")

@@ -195,10 +195,14 @@ page_case(weave.writes-nothing-wrong FILE ${lesson} FROM "1.0f;\n}" TO
 
 foreach(one IN LISTS lessons)
   string(REGEX REPLACE "^.*/([^/]*)\\.cu\\|.*$" "\\1" name "${one}")
+  set(compare "")
+  if(TARGET ${name})  # not left out here: its machine code is compared
+    set(compare "-DCUBIN_DIR=${CMAKE_BINARY_DIR}/cubin"
+      "-DNVCC=${CMAKE_CUDA_COMPILER}")
+  endif()
   add_test(NAME evidence.${name}
     COMMAND ${CMAKE_COMMAND} -DCHECK=ON -DPART=lessons "-DLESSONS=${one}"
-      "-DCUBIN_DIR=${CMAKE_BINARY_DIR}/cubin" "-DNVCC=${CMAKE_CUDA_COMPILER}"
-      -P "${CMAKE_SOURCE_DIR}/cmake/evidence.cmake")
+      ${compare} -P "${CMAKE_SOURCE_DIR}/cmake/evidence.cmake")
 endforeach()
 foreach(part IN ITEMS orphans figures)
   add_test(NAME evidence.${part}
