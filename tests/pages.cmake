@@ -82,8 +82,8 @@ endforeach()
 
 # page_case(NAME [STDERR text] [STDOUT text] [FILE path FROM text TO text]
 #   [REMOVE path] [COPY path COPY_TO path] [UNCHANGED path] SCRIPT argument...):
-# cmake/SCRIPT.cmake on an edited copy of tests/tree. Without STDERR it must
-# succeed, with it fail and say that.
+# cmake/SCRIPT.cmake on an edited copy of tests/tree; without TO, FROM is taken
+# out. Without STDERR the script must succeed, with it fail and say that.
 function(page_case name)
   cmake_parse_arguments(PARSE_ARGV 1 case ""
     "STDERR;STDOUT;FILE;FROM;TO;REMOVE;COPY;COPY_TO;UNCHANGED;TREE" "SCRIPT")
@@ -95,7 +95,7 @@ function(page_case name)
       list(APPEND options "-D${option}=${value}")
     endif()
   endforeach()
-  if(FROM IN_LIST ARGN AND NOT DEFINED case_TO)
+  if(DEFINED case_FROM AND NOT DEFINED case_TO)
     list(APPEND options "-DTO=")
   endif()
   set(exit 0)
@@ -135,12 +135,11 @@ weave_case(stale-top-page FILE README.md FROM "only slides" TO "some slides"
 weave_case(stale-output FILE ${run} FROM "87.5" TO "87.6"
   STDERR "from \"row \" to \"one\"' is stale")
 weave_case(emptied-block FILE README.md
-  FROM "// A comment that only slides show.\n" TO ""
+  FROM "// A comment that only slides show.\n"
   STDERR "README.md:6: block 'snippet: day01-first/for-slides' is stale")
 weave_case(unknown-snippet FILE ${page} FROM "snippet: one-kernel"
   TO "snippet: two-kernel" STDERR "${page}:5: no snippet 'day01-first/two-kernel'")
-weave_case(unused-snippet FILE ${page} FROM "<!-- for other pages: for-slides -->"
-  TO "" STDERR "${page}:1: snippet 'for-slides' of the lesson is unused")
+weave_case(unused-snippet FILE ${page} FROM "<!-- for other pages: for-slides -->" STDERR "${page}:1: snippet 'for-slides' of the lesson is unused")
 weave_case(new-snippet FILE ${lesson} FROM "// snippet: for-slides"
   TO "// snippet: brand-new\nint a;\n// end snippet\n// snippet: for-slides"
   STDERR "${page}:1: snippet 'brand-new' of the lesson is unused")
@@ -155,7 +154,7 @@ weave_case(page-removed REMOVE ${page}
   STDERR "${page}:1: snippet 'one-kernel' of the lesson is unused")
 weave_case(malformed-lesson FILE ${lesson} FROM "// snippet: for-slides"
   TO "// Snippet: for-slides" STDERR "almost a snippet marker")
-weave_case(unclosed FILE README.md FROM "<!-- end -->\n" TO ""
+weave_case(unclosed FILE README.md FROM "<!-- end -->\n"
   STDERR "README.md:6: block 'snippet: day01-first/for-slides' never ends")
 weave_case(stray-end FILE README.md FROM "# A small repository\n"
   TO "# A small repository\n<!-- end -->\n" STDERR "README.md:2: '<!-- end -->' ends no block")
@@ -234,7 +233,7 @@ foreach(key IN ITEMS schema lesson source source-sha256 cubin-sha256
   evidence_case(no-key.${key} FILE ${run} FROM "# ${key}: " TO "# no-${key}: "
     STDERR "${run}:1: no key '${key}'")
 endforeach()
-evidence_case(key-empty FILE ${run} FROM "Test OS 1" TO ""
+evidence_case(key-empty FILE ${run} FROM "Test OS 1"
   STDERR "'' is no value for 'os'")
 evidence_case(key-placeholder FILE ${run} FROM "# os: Test OS 1" TO "# os: TODO"
   STDERR "${run}:10: 'TODO' is no value for 'os'")
