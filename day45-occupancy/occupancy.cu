@@ -439,6 +439,7 @@ __device__ int boundedFor[2] = {kArch, kMinBlocksPerSm};
 //   puts the first multiply before the last loads, so that fewer than
 //   2 * kItems loads are in flight.
 // One warp, launch: as scaleAdd.
+// snippet: guarded-kernel
 template <int kItems>
 __global__ void scaleAddGuarded(float* __restrict__ out,
                                 const float* __restrict__ x,
@@ -459,6 +460,7 @@ __global__ void scaleAddGuarded(float* __restrict__ out,
     if (i + k * stride < n) out[i + k * stride] = fmaf(a, xs[k], ys[k]);
   }
 }
+// end snippet
 
 // What changed from scaleAdd: the width of a load, 16 bytes instead of 4.
 // One thread: 2 * kItems loads of a float4, the same one check a tile. The
