@@ -51,6 +51,7 @@ set(metrics
   l1tex__t_requests_pipe_lsu_mem_local_op_ld.sum
   l1tex__t_requests_pipe_lsu_mem_local_op_st.sum
   l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum
+  l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum
   l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum
   smsp__inst_executed.sum
   smsp__thread_inst_executed_per_inst_executed.ratio

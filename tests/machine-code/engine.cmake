@@ -17,6 +17,7 @@
 #
 # MEASURE is one of
 #   COUNT PATTERN            how many instructions there are
+#   PREDICATED PATTERN       how many of them have a predicate
 #   LOOPS_AROUND PATTERN     how many backward branches enclose one
 #   RUN PATTERN UNTIL BREAK  the longest sequence of PATTERN, in the order of
 #                            the addresses, with no BREAK in it
@@ -24,15 +25,15 @@
 #                            and in one basic block: they issue together
 # RELATION is EQUAL, AT_LEAST or AT_MOST. VALUE is a number or an expression,
 # in which @1 is the first integer template argument of the kernel. A PATTERN
-# is a regular expression
-# that must match at the start of an instruction, its predicate left off.
+# is a regular expression that must match at the start of an instruction, its
+# predicate left off.
 #
 # measure(VARIABLE KERNEL ... MEASURE) gives the number itself, of one kernel.
 cmake_minimum_required(VERSION 3.25)
 include(${CMAKE_CURRENT_LIST_DIR}/../../cmake/text.cmake)
 set_property(GLOBAL PROPERTY page_faults "")
 
-set(measures "COUNT;LOOPS_AROUND;RUN;BLOCK;UNTIL")
+set(measures "COUNT;PREDICATED;LOOPS_AROUND;RUN;BLOCK;UNTIL")
 set(relations "EQUAL;AT_LEAST;AT_MOST")
 
 # Reads a listing of cuobjdump -sass into a global list for each kernel, of
@@ -132,10 +133,10 @@ function(branch_target out instruction)
   set(${out} "${target}" PARENT_SCOPE)
 endfunction()
 
-function(count_instructions out code pattern)
+function(count_instructions out code predicate pattern)
   set(count 0)
   foreach(line IN LISTS code)
-    if(line MATCHES "^[0-9]+ [^ ]+ (${pattern})")
+    if(line MATCHES "^[0-9]+ ${predicate} (${pattern})")
       math(EXPR count "${count} + 1")
     endif()
   endforeach()
@@ -204,8 +205,11 @@ function(take_measure out says name)
     "KERNEL;ARCH;${measures};${relations}" "TEMPLATE;EXCEPT")
   get_property(code GLOBAL PROPERTY "CODE_${name}")
   if(DEFINED m_COUNT)
-    count_instructions(value "${code}" "${m_COUNT}")
+    count_instructions(value "${code}" "[^ ]+" "${m_COUNT}")
     set(text "${value} x ${m_COUNT}")
+  elseif(DEFINED m_PREDICATED)
+    count_instructions(value "${code}" "!?U?P[0-9T]" "${m_PREDICATED}")
+    set(text "${value} x predicated ${m_PREDICATED}")
   elseif(DEFINED m_LOOPS_AROUND)
     count_loops_around(value "${code}" "${m_LOOPS_AROUND}")
     set(text "${value} loops around ${m_LOOPS_AROUND}")

@@ -31,6 +31,11 @@ broken_rule(local KERNEL ALL COUNT "LDL|STL" EQUAL 0)
 rule(chosen KERNEL readNeighbour ARCH 90 COUNT "UCGABAR_ARV" AT_LEAST 1)
 rule(chosen KERNEL noSuchKernel ARCH 1 COUNT "SHFL" EQUAL 0)
 
+# The test of every element in guardALoad is a predicate on its loads.
+rule(predicated KERNEL guardALoad PREDICATED "LDG" EQUAL 16)
+rule(predicated KERNEL copyByOne PREDICATED "LDG" EQUAL 0)
+broken_rule(predicated KERNEL guardATile PREDICATED "LDG" EQUAL 16)
+
 # Loops with a barrier in them, and loops without.
 rule(loops KERNEL treeInLoop LOOPS_AROUND "BAR\\.SYNC" EQUAL 1)
 rule(loops KERNEL treeUnrolled LOOPS_AROUND "BAR\\.SYNC" EQUAL 0)
