@@ -8,10 +8,6 @@ endif()
 add_test(NAME ci.workflows
   COMMAND ${CMAKE_COMMAND} -DROOT=${CMAKE_SOURCE_DIR}
     -P ${CMAKE_SOURCE_DIR}/tests/docs/workflows.cmake)
-add_test(NAME ci.workflows-can-fail
-  COMMAND ${CMAKE_COMMAND} -DROOT=${CMAKE_SOURCE_DIR}
-    -DWORK=${CMAKE_BINARY_DIR}/workflows-can-fail
-    -P ${CMAKE_SOURCE_DIR}/tests/docs/can_fail.cmake)
 
 find_program(LESSONS_ZIZMOR zizmor DOC "linter of workflow files")
 find_program(LESSONS_CHECK_JSONSCHEMA check-jsonschema
@@ -27,6 +23,24 @@ if(LESSONS_ZIZMOR AND LESSONS_CHECK_JSONSCHEMA)
     COMMAND_EXPAND_LISTS)
 else()
   skipped_test(ci.linters "zizmor and check-jsonschema not found")
+endif()
+
+# ---- the documents
+add_test(NAME docs.failures
+  COMMAND ${CMAKE_COMMAND} -DROOT=${CMAKE_SOURCE_DIR}
+    -DBUILD=${CMAKE_BINARY_DIR} -DCTEST=${CMAKE_CTEST_COMMAND}
+    -P ${CMAKE_SOURCE_DIR}/tests/docs/failures.cmake)
+add_test(NAME docs.can-fail
+  COMMAND ${CMAKE_COMMAND} -DROOT=${CMAKE_SOURCE_DIR}
+    -DBUILD=${CMAKE_BINARY_DIR} -DCTEST=${CMAKE_CTEST_COMMAND}
+    -DWORK=${CMAKE_BINARY_DIR}/docs-can-fail
+    -P ${CMAKE_SOURCE_DIR}/tests/docs/can_fail.cmake)
+if(NOT WIN32 AND NOT LESSONS_ARCH)
+  add_test(NAME docs.recipe
+    COMMAND ${CMAKE_COMMAND} -DROOT=${CMAKE_SOURCE_DIR}
+      -DWORK=${CMAKE_BINARY_DIR}/recipe -DNVCC=${CMAKE_CUDA_COMPILER}
+      -DCTEST=${CMAKE_CTEST_COMMAND}
+      -P ${CMAKE_SOURCE_DIR}/tests/docs/recipe.cmake)
 endif()
 
 # ---- formatting: releases of clang-format differ, so it is one release

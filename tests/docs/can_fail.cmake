@@ -1,5 +1,6 @@
-# cmake -DROOT=DIR -DWORK=DIR -P can_fail.cmake
-# workflows.cmake fails when it should: each fault is planted in a copy.
+# cmake -DROOT=DIR -DBUILD=DIR -DCTEST=CTEST -DWORK=DIR -P can_fail.cmake
+# workflows.cmake and failures.cmake fail when they should: each fault is
+# planted in a copy.
 cmake_minimum_required(VERSION 3.25)
 
 # planted(FILE OLD NEW TEXT): OLD, which must be there, becomes NEW, and the
@@ -61,3 +62,35 @@ planted(workflows/gpu.yml "!github.event.repository.fork" "always()"
 planted(workflows/gpu.yml "--workflow --preset gpu" "--preset gpu"
   "no `run: cmake --workflow")
 planted(actionlint.yaml "    - sm_90\n" "" "does not declare sm_90")
+
+# unmet(OLD NEW TEXT): the same for research/FAILURES.md.
+function(unmet old new text)
+  file(READ "${ROOT}/research/FAILURES.md" table)
+  string(FIND "${table}" "${old}" at)
+  if(at EQUAL -1)
+    message(FATAL_ERROR "research/FAILURES.md: no `${old}` to edit")
+  endif()
+  string(REPLACE "${old}" "${new}" table "${table}")
+  file(WRITE "${WORK}/FAILURES.md" "${table}")
+  execute_process(
+    COMMAND ${CMAKE_COMMAND} "-DROOT=${ROOT}" "-DBUILD=${BUILD}"
+      "-DCTEST=${CTEST}" "-DTABLE=${WORK}/FAILURES.md"
+      -P "${ROOT}/tests/docs/failures.cmake"
+    RESULT_VARIABLE status
+    OUTPUT_VARIABLE output
+    ERROR_VARIABLE output)
+  string(FIND "${output}" "${text}" at)
+  if(status EQUAL 0 OR at EQUAL -1)
+    message(SEND_ERROR
+      "`${old}` -> `${new}` in FAILURES.md: not reported as `${text}` "
+      "(status ${status}):\n${output}")
+  endif()
+endfunction()
+
+unmet("test `alone.*`" "test `alone`" "no test `alone` in this build")
+unmet("test `snippets.bad.*`" "test `snippets.worse.*`" "no test `snippets.w")
+unmet("gate `total`" "gate `tot`" "no lesson has the gate `tot`")
+unmet("says \"does not fit\"" "says \"fits like a glove\"" "nothing says")
+unmet("#wsl" "#wsl2" "no heading for #wsl2")
+unmet("gate `index-64-bit` |" "64 bits |" "names nothing that can be looked up")
+unmet("\n| Nothing fits" "\n| Nothing | fits" "not a row of three cells")
