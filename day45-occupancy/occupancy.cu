@@ -319,11 +319,11 @@ static_assert(kThreadsPerBlock % 32 == 0 && kThreadsPerBlock >= 32 &&
               "a block is 1 to 32 whole warps: the residency model and the "
               "bytes in flight count whole warps");
 
-// Limits of the architecture that the kernels are compiled for, as the CUDA
-// C++ Programming Guide lists them: __launch_bounds__ needs them at compile
-// time; everything else in this file asks the driver. One that is not known
-// here gets the smallest limits. 750 is compute capability 7.5; the host's
-// pass, which compiles no kernel, has none.
+// Limits of the architecture that the kernels are compiled for, those that
+// ptxas goes by: __launch_bounds__ needs them at compile time. Everything else
+// in this file asks the driver. An architecture that is not known here gets
+// the smallest limits. 750 is compute capability 7.5; the host's pass, which
+// compiles no kernel, has none.
 #ifdef __CUDA_ARCH__
 constexpr int kArch = __CUDA_ARCH__;
 #else
@@ -340,8 +340,9 @@ constexpr int kBlocksPerSm = k16Blocks ? 16 : kThreadsPerSm / 64;
 // What ilp8-lb asks for: as many blocks as fill an SM of that architecture.
 constexpr int kFull = kThreadsPerSm / kThreadsPerBlock;
 constexpr int kMinBlocksPerSm = kFull < kBlocksPerSm ? kFull : kBlocksPerSm;
-static_assert(kMinBlocksPerSm >= 1 && kMinBlocksPerSm <= kBlocksPerSm &&
-                  kMinBlocksPerSm <= kFull,
+static_assert(kArch == 0 ||
+                  (kMinBlocksPerSm >= 1 && kMinBlocksPerSm <= kFull &&
+                   kMinBlocksPerSm <= kBlocksPerSm),
               "an SM of this architecture cannot hold kMinBlocksPerSm blocks: "
               "ptxas would warn and ignore the bound");
 
@@ -520,9 +521,9 @@ __global__ void pointerChase(const unsigned* links, unsigned line, int hops,
 }
 // end snippet
 
-// The links make a ring. Each leads 33 lines on: never to a neighbour, mostly
-// within a page, as the rows walk. The number of lines is a power of two, so
-// that an odd step visits each of them once.
+// The links make a ring. Each leads 33 lines on: upwards, as the rows walk,
+// but never to a neighbour. The number of lines is a power of two, so that an
+// odd step visits each of them once.
 constexpr unsigned kChaseStep = 33;
 static_assert(kChaseStep % 2 == 1, "an even step misses half of the lines");
 __global__ void fillLinks(unsigned* links, unsigned lines) {
