@@ -148,6 +148,7 @@ foreach(arch IN LISTS machine_code_archs)
       -DSOURCE=${CMAKE_SOURCE_DIR}/tests/machine-code/fixture.cu
       -DCUBIN=${CMAKE_BINARY_DIR}/cubin/fixture.sm_${arch}.cubin
       -DARCH=${arch} -DNVCC=${CMAKE_CUDA_COMPILER}
+      -DHOST=${CMAKE_CUDA_HOST_COMPILER}
       -DCUOBJDUMP=${LESSONS_CUOBJDUMP}
       -P ${CMAKE_SOURCE_DIR}/tests/machine-code/engine.cmake)
 endforeach()
@@ -266,4 +267,47 @@ if(NOT WIN32)
         "-DWORK=${CMAKE_BINARY_DIR}/hostile/spaces"
         -P ${CMAKE_SOURCE_DIR}/tests/hostile/spaces.cmake)
   endif()
+endif()
+
+# Other ways to compile a lesson, two at a time since each takes seconds:
+# C++20 with line information, and for the debugger with clang as the host
+# compiler. No warning from either.
+if(NOT MSVC)
+  set(work "${CMAKE_BINARY_DIR}/hostile")
+  file(WRITE "${work}/empty.cu" "int main() {}\n")
+  find_program(LESSONS_CLANG clang++ DOC "clang as a host compiler of nvcc")
+  set(clang_works 1)
+  if(LESSONS_CLANG)
+    execute_process(
+      COMMAND ${CMAKE_CUDA_COMPILER} -ccbin=${LESSONS_CLANG} -c
+        -o "${work}/empty.o" "${work}/empty.cu"
+      RESULT_VARIABLE clang_works OUTPUT_QUIET ERROR_QUIET)
+  endif()
+  foreach(lesson IN LISTS lessons)
+    string(REGEX MATCH "^(.*)\\|([0-9]+)$" ignored "${lesson}")
+    set(source "${CMAKE_MATCH_1}")
+    set(arch "${CMAKE_MATCH_2}")
+    cmake_path(GET source STEM name)
+    if(NOT arch IN_LIST LESSONS_TOOLKIT_ARCHS)
+      continue()
+    endif()
+    set(compile ${CMAKE_CUDA_COMPILER} -arch=sm_${arch} -DLESSON_NO_CUB
+      -Xcompiler=-Wall,-Wextra -Werror=all-warnings -c
+      ${CMAKE_SOURCE_DIR}/${source})
+    set(host "")
+    if(CMAKE_CUDA_HOST_COMPILER)
+      set(host -ccbin=${CMAKE_CUDA_HOST_COMPILER})
+    endif()
+    add_test(NAME hostile.cpp20-lineinfo.${name}
+      COMMAND ${compile} ${host} -std=c++20 -O3 -lineinfo
+        -o "${work}/${name}-20.o")
+    if(clang_works EQUAL 0)
+      add_test(NAME hostile.debug-clang.${name}
+        COMMAND ${compile} -ccbin=${LESSONS_CLANG} -std=c++17 -g -G
+          -o "${work}/${name}-g.o")
+    else()
+      skipped_test(hostile.debug-clang.${name}
+        "no clang++ that this nvcc takes as its host compiler")
+    endif()
+  endforeach()
 endif()

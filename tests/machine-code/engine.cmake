@@ -297,8 +297,12 @@ endforeach()
 if(SOURCE)
   cmake_path(GET CUBIN PARENT_PATH folder)
   file(MAKE_DIRECTORY "${folder}")
+  set(host "")
+  if(HOST)
+    set(host "-ccbin=${HOST}")
+  endif()
   execute_process(
-    COMMAND "${NVCC}" -std=c++17 -O3 -arch=sm_${ARCH} -cubin -o "${CUBIN}"
+    COMMAND "${NVCC}" ${host} -std=c++17 -O3 -arch=sm_${ARCH} -cubin -o "${CUBIN}"
       "${SOURCE}"
     COMMAND_ERROR_IS_FATAL ANY)
 endif()
