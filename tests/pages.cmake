@@ -272,6 +272,22 @@ evidence_case(other-cuda FILE ${run} FROM "# cuda-driver-version: 13.0"
   TO "# cuda-driver-version: 12.0" STDERR "the header says driver CUDA 12.0")
 evidence_case(no-commit FILE ${run} FROM "# git-commit: 0123" TO "# git-commit: main"
   STDERR "is no git-commit")
+evidence_case(dirty-unknown FILE ${run} FROM "# git-dirty: no"
+  TO "# git-dirty: maybe" STDERR "git-dirty is 'maybe'")
+evidence_case(cubin-no-hash FILE ${run} FROM "# cubin-sha256: "
+  TO "# cubin-sha256: sha256 " STDERR "is no cubin-sha256")
+evidence_case(quick-run FILE ${run} FROM "peak 100 GB/s"
+  TO "peak 100 GB/s\nLESSON_QUICK: the times below mean nothing."
+  STDERR "the output of a quick or failed run")
+evidence_case(failed-check FILE ${run} FROM "All checks passed."
+  TO "FAILED sum: 1 is not 2" STDERR "the output of a quick or failed run")
+evidence_case(misnamed COPY ${run} COPY_TO evidence/day01-first/run-latest.txt
+  STDERR "evidence/day01-first/run-latest.txt:1: not named <kind>-<date>-<gpu>")
+evidence_case(misnamed-run COPY ${run}
+  COPY_TO evidence/day01-first/run-2026-01-02-test-gpu-fast.txt
+  STDERR "run-2026-01-02-test-gpu-fast.txt:1: not named run-<date>-test-gpu-sm_XX.txt")
+evidence_case(no-lessons FILE CMakeLists.txt FROM "lesson(" TO "# lesson("
+  STDERR "lists no lesson")
 evidence_case(orphan COPY ${run} COPY_TO evidence/day99-gone/run-2026-01-02-test-gpu-sm_75.txt
   STDERR "evidence/day99-gone/run-2026-01-02-test-gpu-sm_75.txt:1: belongs to no lesson")
 evidence_case(orphan-kind COPY ${run} COPY_TO evidence/day01-first/notes.txt
@@ -299,7 +315,7 @@ evidence_case(figure-excepted-no-more FILE ${page} FROM "Half is 50 %." TO "Half
 # The target itself, with programs that stand in for nvcc and nvidia-smi.
 if(NOT WIN32)
   foreach(case IN ITEMS good again fails cannot-run other-gpu no-git
-      no-nvidia-smi cubin)
+      no-nvidia-smi cubin commit)
     add_test(NAME evidence.record.${case}
       COMMAND ${CMAKE_COMMAND} -DCASE=${case}
         "-DWORK=${work}/evidence/record-${case}"
@@ -347,6 +363,12 @@ chart_case(no-table FILE ${day25} FROM "How it grows" TO "Growth"
   STDERR "${day25}:1: no table below a line '^How it grows'")
 chart_case(odd-row FILE ${day24} FROM "  519.3" TO "    n/a"
   STDERR "${day24}:1: cannot read the row 'v4 + shuffle + atomic")
+chart_case(odd-cost FILE ${day77} FROM "0.0762    0.2%" TO "0.0762   0.2 %"
+  STDERR "${day77}:1: cannot read the row 'dsm, cluster of 2")
+chart_case(no-growth FILE ${day25} FROM "\n2^16*" TO "\nn = 65536"
+  STDERR "${day25}:1: cannot read the table 'How it grows'")
+chart_case(no-curve FILE ${day45} FROM "\ntlp1-b1  " TO "\nTLP1-B1  "
+  STDERR "${day45}:1: cannot read the table 'Table 3'")
 chart_case(odd-growth FILE ${day25} FROM "0.0500    836" TO "0.0500"
   STDERR "${day25}:1: cannot read the row '2^20")
 chart_case(odd-curve FILE ${day45} FROM "    690 #" TO "  690.5 #"
