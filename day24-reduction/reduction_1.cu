@@ -436,7 +436,7 @@ __global__ void reduceInterleavedModulo(const float* in, float* partials,
                                         size_t n) {
   __shared__ float sums[kThreadsPerBlock];
   const unsigned tid = threadIdx.x;
-  const size_t i = size_t(blockIdx.x) * blockDim.x + tid;
+  const size_t i = size_t(blockIdx.x) * kThreadsPerBlock + tid;
   sums[tid] = i < n ? in[i] : 0.0f;
   __syncthreads();
   for (unsigned s = 1; s < blockDim.x; s *= 2) {
@@ -462,7 +462,7 @@ __global__ void reduceInterleavedStrided(const float* in, float* partials,
                                          size_t n) {
   __shared__ float sums[kThreadsPerBlock];
   const unsigned tid = threadIdx.x;
-  const size_t i = size_t(blockIdx.x) * blockDim.x + tid;
+  const size_t i = size_t(blockIdx.x) * kThreadsPerBlock + tid;
   sums[tid] = i < n ? in[i] : 0.0f;
   __syncthreads();
   for (unsigned s = 1; s < blockDim.x; s *= 2) {
@@ -488,7 +488,7 @@ static_assert(bankPasses(kStrided).total == bankPasses(kModulo).total,
 __global__ void reduceSequential(const float* in, float* partials, size_t n) {
   __shared__ float sums[kThreadsPerBlock];
   const unsigned tid = threadIdx.x;
-  const size_t i = size_t(blockIdx.x) * blockDim.x + tid;
+  const size_t i = size_t(blockIdx.x) * kThreadsPerBlock + tid;
   sums[tid] = i < n ? in[i] : 0.0f;
   __syncthreads();
   for (unsigned s = blockDim.x / 2; s > 0; s /= 2) {
@@ -512,8 +512,8 @@ __global__ void reduceSequentialTwoLoads(const float* in, float* partials,
                                          size_t n) {
   __shared__ float sums[kThreadsPerBlock];
   const unsigned tid = threadIdx.x;
-  const size_t i = size_t(blockIdx.x) * (2 * blockDim.x) + tid;
-  const size_t j = i + blockDim.x;
+  const size_t i = size_t(blockIdx.x) * (2 * kThreadsPerBlock) + tid;
+  const size_t j = i + kThreadsPerBlock;
   sums[tid] = (i < n ? in[i] : 0.0f) + (j < n ? in[j] : 0.0f);
   __syncthreads();
   for (unsigned s = blockDim.x / 2; s > 0; s /= 2) {
@@ -532,7 +532,7 @@ __global__ void reduceSequentialTwoLoads(const float* in, float* partials,
 __global__ void reduceSequentialAtomic(const float* in, float* out, size_t n) {
   __shared__ float sums[kThreadsPerBlock];
   const unsigned tid = threadIdx.x;
-  const size_t i = size_t(blockIdx.x) * blockDim.x + tid;
+  const size_t i = size_t(blockIdx.x) * kThreadsPerBlock + tid;
   sums[tid] = i < n ? in[i] : 0.0f;
   __syncthreads();
   for (unsigned s = blockDim.x / 2; s > 0; s /= 2) {
@@ -562,7 +562,7 @@ __device__ float sumWarp(float value) {
 __global__ void reduceShuffleAtomic(const float* in, float* out, size_t n) {
   __shared__ float sums[kThreadsPerBlock];
   const unsigned tid = threadIdx.x;
-  const size_t i = size_t(blockIdx.x) * blockDim.x + tid;
+  const size_t i = size_t(blockIdx.x) * kThreadsPerBlock + tid;
   sums[tid] = i < n ? in[i] : 0.0f;
   __syncthreads();
   for (unsigned s = blockDim.x / 2; s >= kWarp; s /= 2) {
@@ -583,8 +583,8 @@ __global__ void reduceShuffleAtomic(const float* in, float* out, size_t n) {
 __global__ void reduceFinalAtomic(const float* in, float* out, size_t n) {
   __shared__ float sums[kThreadsPerBlock];
   const unsigned tid = threadIdx.x;
-  const size_t i = size_t(blockIdx.x) * (2 * blockDim.x) + tid;
-  const size_t j = i + blockDim.x;
+  const size_t i = size_t(blockIdx.x) * (2 * kThreadsPerBlock) + tid;
+  const size_t j = i + kThreadsPerBlock;
   sums[tid] = (i < n ? in[i] : 0.0f) + (j < n ? in[j] : 0.0f);
   __syncthreads();
   for (unsigned s = blockDim.x / 2; s >= kWarp; s /= 2) {
