@@ -12,9 +12,10 @@
 # A `*` in an evidence path stands for what only one file has there. Each
 # region of a lesson is used in the lesson's page, or listed there:
 #   <!-- for other pages: NAME NAME -->
-# Links between files are checked, in evidence/README.md and research/*.md
-# too. With CHECK nothing is written: a page that differs is an error. Faults
-# of the blocks are all reported, and with one no page is written.
+# All faults are reported; where there is one, no page is written. With CHECK
+# none is written at all: a page that differs is an error, and so is a link to
+# a file or heading that is not there (evidence/README.md and research/*.md
+# too).
 cmake_minimum_required(VERSION 3.25)
 include("${CMAKE_CURRENT_LIST_DIR}/evidence-file.cmake")
 if(NOT DEFINED ROOT)
@@ -337,20 +338,18 @@ foreach(region IN LISTS regions)
 endforeach()
 
 file(REMOVE_RECURSE "${WORK}")
-if(NOT CHECK)  # a check goes on and reports dead links too
-  stop_on_faults("weave: pages and lessons do not agree; no page was written")
-endif()
-
-set(count 0)
-foreach(page IN LISTS pages)
-  get_property(text GLOBAL PROPERTY "woven ${page}")
-  if(NOT "${text}" STREQUAL "" AND NOT CHECK)
-    write_text("${page}" text)
-    math(EXPR count "${count} + 1")
-  endif()
-endforeach()
 if(NOT CHECK)
+  stop_on_faults("weave: pages and lessons do not agree; no page was written")
+  set(count 0)
+  foreach(page IN LISTS pages)
+    get_property(text GLOBAL PROPERTY "woven ${page}")
+    if(NOT "${text}" STREQUAL "")
+      write_text("${page}" text)
+      math(EXPR count "${count} + 1")
+    endif()
+  endforeach()
   message(STATUS "weave: ${count} pages rewritten")
+  return()
 endif()
 
 file(GLOB others "${ROOT}/evidence/README.md" "${ROOT}/research/*.md"

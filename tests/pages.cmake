@@ -360,7 +360,9 @@ chart_case(unverified FILE day45-occupancy/occupancy.cu FROM
 chart_case(no-peak FILE ${day24} FROM "peak 1000 GB/s" TO "peak n/a"
   STDERR "${day24}:1: names no peak")
 chart_case(no-table FILE ${day25} FROM "How it grows" TO "Growth"
-  STDERR "${day25}:1: no table below a line '^How it grows'")
+  STDERR "day25-reduction/chart-growth.svg:1: no table of ${day25} draws it")
+chart_case(empty-table FILE ${day24} FROM "leaves\ncopy" TO "leaves\n\ncopy"
+  STDERR "${day24}:1: no table below a line '^row")
 chart_case(odd-row FILE ${day24} FROM "  519.3" TO "    n/a"
   STDERR "${day24}:1: cannot read the row 'v4 + shuffle + atomic")
 chart_case(odd-cost FILE ${day77} FROM "0.0762    0.2%" TO "0.0762   0.2 %"
