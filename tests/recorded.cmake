@@ -55,7 +55,8 @@ foreach(record IN LISTS records)
     endif()
   elseif(KIND STREQUAL "hostile")
     foreach(case "no device visible" "a device that does not exist"
-        "PTX switched off" "free\n" "twice at once" "100 runs in a row")
+        "PTX switched off" "compute capability 99.0" "800 MB free"
+        "100 MB free" "twice at once" "100 runs in a row")
       must_say("${case}")
     endforeach()
     if(in_body MATCHES "FAILED")
