@@ -49,7 +49,7 @@ if(NOT DEFINED WORK)
   set(WORK "${ROOT}/build/mutants-work")
 endif()
 if(NOT DEFINED TIMEOUT)
-  set(TIMEOUT 20)  # seconds a run
+  set(TIMEOUT 20)  # seconds a run; ten times as many under a sanitizer
 endif()
 if(NOT DEFINED LEAST)
   set(LEAST 10)  # edits a lesson
@@ -312,17 +312,19 @@ foreach(folder IN LISTS folders)
 
     set(command "${WORK}/${id}.exe")
     set(said "FAILED")
+    set(limit ${TIMEOUT})
     if(NOT caught STREQUAL "exit 1")
       list(PREPEND command "${SANITIZER}" --tool ${caught} --error-exitcode 99
         --print-limit 1)
       if(caught STREQUAL "memcheck")
         list(INSERT command 1 --leak-check full)
       endif()
-      set(said "ERROR SUMMARY")
+      set(said "SUMMARY")
+      math(EXPR limit "10 * ${TIMEOUT}")
     endif()
     execute_process(COMMAND ${command}
       RESULT_VARIABLE status OUTPUT_VARIABLE log ERROR_VARIABLE log
-      TIMEOUT ${TIMEOUT})
+      TIMEOUT ${limit})
     first_line(log "${said}" line)
     if(caught STREQUAL "exit 1" AND status EQUAL 1 AND line MATCHES "FAILED")
       verdict("${id}" TRUE "exit 1: ${line}")
