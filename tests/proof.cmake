@@ -153,7 +153,11 @@ foreach(arch IN LISTS machine_code_archs)
       -P ${CMAKE_SOURCE_DIR}/tests/machine-code/engine.cmake)
 endforeach()
 
-# ---- recorded profiles
+# ---- what was recorded on a GPU
+add_test(NAME profile.recorded-can-fail
+  COMMAND ${CMAKE_COMMAND} -DROOT=${CMAKE_SOURCE_DIR}
+    -DWORK=${CMAKE_BINARY_DIR}/recorded-can-fail
+    -P ${CMAKE_SOURCE_DIR}/tests/recorded/can_fail.cmake)
 add_test(NAME profile.can-fail
   COMMAND ${CMAKE_COMMAND}
     -DRECORD=${CMAKE_SOURCE_DIR}/tests/profile/fixture.csv
@@ -179,7 +183,7 @@ foreach(source IN LISTS sources)
   foreach(kind mutants sanitizer hostile)
     add_test(NAME ${kind}.recorded.${name}
       COMMAND ${CMAKE_COMMAND} -DROOT=${CMAKE_SOURCE_DIR} -DKIND=${kind}
-        -DFOLDER=${folder} -P ${CMAKE_SOURCE_DIR}/tests/recorded.cmake)
+        -DFOLDER=${folder} -P ${CMAKE_SOURCE_DIR}/tests/recorded/check.cmake)
   endforeach()
 endforeach()
 

@@ -2,11 +2,11 @@
 # it must. (The test `evidence` holds the headers against the tree.)
 #
 #   cmake -DROOT=DIR -DKIND=mutants -DFOLDER=day25-reduction
-#         -P tests/recorded.cmake
+#         -P tests/recorded/check.cmake
 #
 # KIND: mutants, sanitizer or hostile.
 cmake_minimum_required(VERSION 3.25)
-include(${CMAKE_CURRENT_LIST_DIR}/../cmake/evidence-file.cmake)
+include(${CMAKE_CURRENT_LIST_DIR}/../../cmake/evidence-file.cmake)
 set_property(GLOBAL PROPERTY page_faults "")
 
 # must_say(text): the body holds this text.

@@ -1,0 +1,101 @@
+# Shows that check.cmake sees what a record lacks: made-up records pass, and
+# each single edit of one fails with the message it should.
+#
+#   cmake -DROOT=DIR -DWORK=DIR -P tests/recorded/can_fail.cmake
+cmake_minimum_required(VERSION 3.25)
+include("${ROOT}/cmake/evidence-file.cmake")
+
+set(edits "=== first-edit\n=== second-edit\n")
+string(SHA256 sha256 "${edits}")
+set(mutants "tests/mutants/day99-test.txt: ${sha256}
+day99-test.01-first-edit: caught by exit 1: FAILED sum
+day99-test.02-second-edit: caught by racecheck: RACECHECK SUMMARY
+")
+set(sanitizer "compute-sanitizer --tool memcheck --leak-check full ./test
+========= LEAK SUMMARY: 0 bytes leaked in 0 allocations
+========= ERROR SUMMARY: 0 errors
+exit status 0
+
+compute-sanitizer --tool racecheck ./test
+========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)
+exit status 0
+
+compute-sanitizer --tool synccheck ./test
+========= ERROR SUMMARY: 0 errors
+exit status 0
+
+compute-sanitizer --tool initcheck ./test
+========= ERROR SUMMARY: 0 errors
+exit status 0
+")
+set(hostile "no device visible
+a device that does not exist
+built for sm_75, PTX switched off
+a lesson for compute capability 99.0
+a card with 800 MB free
+a card with 100 MB free
+twice at once
+100 runs in a row, 8 at a time
+  exit status 0: All checks passed.
+")
+
+file(REMOVE_RECURSE "${WORK}")
+file(WRITE "${WORK}/tests/mutants/day99-test.txt" "${edits}")
+set(header "")
+foreach(key IN LISTS evidence_keys)
+  string(APPEND header "# ${key}: made up\n")
+endforeach()
+
+# expect(KIND TEXT [OLD NEW]): the record of KIND with OLD replaced by NEW is
+# refused with TEXT; with an empty TEXT it passes.
+function(expect kind text)
+  set(body "${${kind}}")
+  if(ARGC GREATER 2)
+    string(FIND "${body}" "${ARGV2}" at)
+    if(at EQUAL -1)
+      message(FATAL_ERROR "no `${ARGV2}` to edit in the record of ${kind}")
+    endif()
+    string(REPLACE "${ARGV2}" "${ARGV3}" body "${body}")
+  endif()
+  file(WRITE "${WORK}/evidence/day99-test/${kind}-2026-01-01-test.txt"
+    "${header}\n${body}")
+  execute_process(
+    COMMAND ${CMAKE_COMMAND} "-DROOT=${WORK}" -DKIND=${kind}
+      -DFOLDER=day99-test -P "${ROOT}/tests/recorded/check.cmake"
+    RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  if(text STREQUAL "")
+    if(NOT status EQUAL 0)
+      message(SEND_ERROR "a faultless record of ${kind} fails:\n${output}")
+    endif()
+    return()
+  endif()
+  string(FIND "${output}" "${text}" at)
+  if(status EQUAL 0 OR at EQUAL -1)
+    message(SEND_ERROR
+      "status ${status}, and no word of `${text}`:\n${output}")
+  endif()
+endfunction()
+
+foreach(kind mutants sanitizer hostile)
+  expect(${kind} "")
+endforeach()
+expect(mutants "does not say `tests/mutants/day99-test.txt:" "${sha256}" "0")
+expect(mutants "does not say `-second-edit: caught by"
+  "02-second-edit: caught by" "02-second-edit: NOT CAUGHT,")
+expect(mutants "does not say `-first-edit: caught by" "01-first" "01-third")
+expect(mutants "3 caught, but there are 2 edits"
+  "day99-test.02" "day99-test.03-more: caught by exit 1\nday99-test.02")
+expect(sanitizer "does not say `compute-sanitizer --tool synccheck"
+  "--tool synccheck" "--tool memcheck")
+expect(sanitizer "does not say `LEAK SUMMARY: 0 bytes"
+  "0 bytes leaked in 0" "4 bytes leaked in 1")
+expect(sanitizer "does not say `RACECHECK SUMMARY: 0 hazards"
+  "0 hazards displayed (0 errors, 0" "1 hazard displayed (0 errors, 1")
+expect(sanitizer "not every tool ended clean"
+  "initcheck ./test\n========= ERROR SUMMARY: 0 errors"
+  "initcheck ./test\n========= ERROR SUMMARY: 1 error")
+expect(sanitizer "not every tool ended clean"
+  "0 warnings)\nexit status 0" "0 warnings)\nexit status 1")
+expect(hostile "does not say `twice at once" "twice at" "at")
+expect(hostile "does not say `100 runs in a row" "100 runs" "10 runs")
+expect(hostile "a run failed" "All checks passed" "FAILED total")
