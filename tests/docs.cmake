@@ -26,6 +26,10 @@ else()
 endif()
 
 # ---- the documents
+get_property(lessons GLOBAL PROPERTY LESSONS)
+add_test(NAME docs.readme
+  COMMAND ${CMAKE_COMMAND} -DROOT=${CMAKE_SOURCE_DIR} "-DLESSONS=${lessons}"
+    -P ${CMAKE_SOURCE_DIR}/tests/docs/readme.cmake)
 add_test(NAME docs.failures
   COMMAND ${CMAKE_COMMAND} -DROOT=${CMAKE_SOURCE_DIR}
     -DBUILD=${CMAKE_BINARY_DIR} -DCTEST=${CMAKE_CTEST_COMMAND}
@@ -34,6 +38,7 @@ add_test(NAME docs.can-fail
   COMMAND ${CMAKE_COMMAND} -DROOT=${CMAKE_SOURCE_DIR}
     -DBUILD=${CMAKE_BINARY_DIR} -DCTEST=${CMAKE_CTEST_COMMAND}
     -DWORK=${CMAKE_BINARY_DIR}/docs-can-fail
+    "-DLESSONS=${lessons}"
     -P ${CMAKE_SOURCE_DIR}/tests/docs/can_fail.cmake)
 if(NOT WIN32 AND NOT LESSONS_ARCH)
   add_test(NAME docs.recipe

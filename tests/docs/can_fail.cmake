@@ -1,6 +1,7 @@
-# cmake -DROOT=DIR -DBUILD=DIR -DCTEST=CTEST -DWORK=DIR -P can_fail.cmake
-# workflows.cmake and failures.cmake fail when they should: each fault is
-# planted in a copy.
+# cmake -DROOT=DIR -DBUILD=DIR -DCTEST=CTEST -DWORK=DIR
+#   "-DLESSONS=FOLDER/FILE.cu|ARCH;..." -P can_fail.cmake
+# workflows.cmake, failures.cmake and readme.cmake fail when they should: each
+# fault is planted in a copy.
 cmake_minimum_required(VERSION 3.25)
 
 # planted(FILE OLD NEW TEXT): OLD, which must be there, becomes NEW, and the
@@ -63,30 +64,35 @@ planted(workflows/gpu.yml "--workflow --preset gpu" "--preset gpu"
   "no `run: cmake --workflow")
 planted(actionlint.yaml "    - sm_90\n" "" "does not declare sm_90")
 
-# unmet(OLD NEW TEXT): the same for research/FAILURES.md.
-function(unmet old new text)
-  file(READ "${ROOT}/research/FAILURES.md" table)
+# edited(SCRIPT FILE OLD NEW TEXT): the same for a document, checked by
+# tests/docs/SCRIPT.cmake.
+function(edited script document old new text)
+  file(READ "${ROOT}/${document}" table)
   string(FIND "${table}" "${old}" at)
   if(at EQUAL -1)
-    message(FATAL_ERROR "research/FAILURES.md: no `${old}` to edit")
+    message(FATAL_ERROR "${document}: no `${old}` to edit")
   endif()
   string(REPLACE "${old}" "${new}" table "${table}")
-  file(WRITE "${WORK}/FAILURES.md" "${table}")
+  file(WRITE "${WORK}/document.md" "${table}")
   execute_process(
     COMMAND ${CMAKE_COMMAND} "-DROOT=${ROOT}" "-DBUILD=${BUILD}"
-      "-DCTEST=${CTEST}" "-DTABLE=${WORK}/FAILURES.md"
-      -P "${ROOT}/tests/docs/failures.cmake"
+      "-DCTEST=${CTEST}" "-DLESSONS=${LESSONS}"
+      "-DTABLE=${WORK}/document.md" "-DREADME=${WORK}/document.md"
+      -P "${ROOT}/tests/docs/${script}.cmake"
     RESULT_VARIABLE status
     OUTPUT_VARIABLE output
     ERROR_VARIABLE output)
   string(FIND "${output}" "${text}" at)
   if(status EQUAL 0 OR at EQUAL -1)
     message(SEND_ERROR
-      "`${old}` -> `${new}` in FAILURES.md: not reported as `${text}` "
+      "`${old}` -> `${new}` in ${document}: not reported as `${text}` "
       "(status ${status}):\n${output}")
   endif()
 endfunction()
 
+macro(unmet)
+  edited(failures research/FAILURES.md ${ARGN})
+endmacro()
 unmet("test `alone.*`" "test `alone`" "no test `alone` in this build")
 unmet("test `snippets.bad.*`" "test `snippets.worse.*`" "no test `snippets.w")
 unmet("gate `total`" "gate `tot`" "no lesson has the gate `tot`")
@@ -94,3 +100,16 @@ unmet("says \"does not fit\"" "says \"fits like a glove\"" "nothing says")
 unmet("#wsl" "#wsl2" "no heading for #wsl2")
 unmet("gate `index-64-bit` |" "64 bits |" "names nothing that can be looked up")
 unmet("\n| Nothing fits" "\n| Nothing | fits" "not a row of three cells")
+
+macro(misread)
+  edited(readme README.md ${ARGN})
+endmacro()
+list(GET LESSONS -1 lesson)
+string(REGEX REPLACE "/.*" "" folder "${lesson}")
+misread("(${folder}/README.md)" "(${folder})" "no row of five cells for ${lesson}")
+misread("-O3 -arch=sm_75 -o reduction_1 r" "-O2 -arch=sm_75 -o reduction_1 r"
+  "is not the Build line of a lesson")
+misread("/tmp/reduction_1 day24" "/tmp/reduction_2 day24" "is not the Build line")
+misread("--preset check" "--preset checks" "no workflow preset `checks`")
+misread("\n## Compile" "\n| 99 | a | 7.5 | b | [c](day99-d/README.md) |\n## Compile"
+  "CMakeLists.txt")

@@ -80,10 +80,11 @@ must_match("list the tests" tests "(^|\n)Total Tests: [0-9]+")
 
 step("run those that need no GPU" 0 output
   ${CTEST} --test-dir "${build}" --no-tests=error -V -R
-  "^(lesson\\.scan|rows\\.scan|helpers\\.same|lessons\\.listed|claims\\.agree)$")
+  "^(lesson\\.scan|rows\\.scan|helpers\\.same|lessons\\.listed|claims\\.agree|docs\\.readme)$")
 must_match("run" output "lesson\\.scan [. ]*\\*\\*\\*Skipped")
 must_match("run" output "SKIPPED: ")
-foreach(test IN ITEMS rows.scan helpers.same lessons.listed claims.agree)
+foreach(test IN ITEMS rows.scan helpers.same lessons.listed claims.agree
+    docs.readme)
   must_match("run" output "${test} [. ]*Passed")
 endforeach()
 
