@@ -519,43 +519,46 @@ __host__ __device__ inline int sliceFloats(int length, int blocks) {
 }
 
 // Brings `count` floats into shared memory and returns the thread's share of
-// their sum. The copy is asynchronous: it passes no register, so all of a
-// thread's copies are in flight at once. A thread reads only what it brought
-// itself, so no block barrier is needed.
-__device__ inline float holdSlice(const float* from, int count, float* slice) {
-  const int step = blockDim.x * 4, last = count / 4 * 4 + threadIdx.x;
-  for (int i = threadIdx.x * 4; i + 3 < count; i += step) {
-    __pipeline_memcpy_async(slice + i, from + i, sizeof(float4));
+// their sum. The copies are asynchronous: they pass no register, so all of a
+// thread's are in flight at once. A thread reads only what it brought itself,
+// so no block barrier is needed.
+__device__ inline float holdSlice(const float* from, int count,
+                                  float4* slice) {
+  const int vectors = count / 4, t = threadIdx.x, width = blockDim.x;
+#pragma unroll 8
+  for (int i = t; i < vectors; i += width) {
+    __pipeline_memcpy_async(slice + i, from + 4 * i, sizeof(float4));
   }
   __pipeline_commit();
   float sum = 0.0f;
-  if (last < count) sum = slice[last] = from[last];  // a partial vector
+  const int last = vectors * 4 + t;  // an element of the last partial vector
+  if (last < count) sum = reinterpret_cast<float*>(slice)[last] = from[last];
   __pipeline_wait_prior(0);
 #pragma unroll 4
-  for (int i = threadIdx.x * 4; i + 3 < count; i += step) {
-    sum += sum4(*reinterpret_cast<const float4*>(slice + i));
-  }
+  for (int i = t; i < vectors; i += width) sum += sum4(slice[i]);
   return sum;
 }
 
 // Writes the thread's share of the slice, scaled.
-__device__ inline void writeSlice(float* to, int count, const float* slice,
+__device__ inline void writeSlice(float* to, int count, const float4* slice,
                                   float scale) {
-  const int step = blockDim.x * 4, last = count / 4 * 4 + threadIdx.x;
+  const int vectors = count / 4, t = threadIdx.x, width = blockDim.x;
+  float4* to4 = reinterpret_cast<float4*>(to);
 #pragma unroll 4
-  for (int i = threadIdx.x * 4; i + 3 < count; i += step) {
-    const float4 v = *reinterpret_cast<const float4*>(slice + i);
-    __stcs(reinterpret_cast<float4*>(to + i), scale4(v, scale));
+  for (int i = t; i < vectors; i += width) {
+    __stcs(to4 + i, scale4(slice[i], scale));
   }
-  if (last < count) to[last] = slice[last] * scale;
+  const int last = vectors * 4 + t;
+  if (last < count) {
+    to[last] = reinterpret_cast<const float*>(slice)[last] * scale;
+  }
 }
 
 // What changed: the row stays in shared memory, so it is read once. It must
 // fit in one SM.
 __global__ void normaliseRowShared(const float* in, float* out, int length,
                                    int pitch) {
-  extern __shared__ float4 slice4[];
-  float* slice = reinterpret_cast<float*>(slice4);
+  extern __shared__ float4 slice[];
   const size_t row = blockIdx.x * size_t(pitch);
   const float sum = blockSum(holdSlice(in + row, length, slice));
   writeSlice(out + row, length, slice, __frcp_rn(sum));
@@ -567,8 +570,7 @@ __global__ void normaliseRowShared(const float* in, float* out, int length,
 // snippet: row-in-cluster
 __global__ void normaliseRowCluster(const float* in, float* out, int length,
                                     int pitch) {
-  extern __shared__ float4 slice4[];
-  float* slice = reinterpret_cast<float*>(slice4);
+  extern __shared__ float4 slice[];
   __shared__ float partial;
   cg::cluster_group cluster = cg::this_cluster();
   const int rank = cluster.block_rank(), blocks = cluster.num_blocks();
