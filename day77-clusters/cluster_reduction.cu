@@ -321,7 +321,14 @@ static_assert(kMaxClusterBlocks >= 1 && kMaxClusterBlocks <= 32,
               "one lane of a warp reads the sum of one block");
 static_assert(double(kMaxValue) * (1 << kMaxRowLog) < double(1 << 24),
               "the sum of a row is exact in any order only below 2^24");
-static_assert(kMinRowLog <= kMaxRowLog &&
+constexpr bool wholeWarps() {
+  for (int threads : kRowThreads) {
+    if (threads < 32 || threads > 1024 || threads % 32 != 0) return false;
+  }
+  return true;
+}
+static_assert(wholeWarps(), "a block of a row has 1 to 32 whole warps");
+static_assert(kMinRowLog >= 0 && kMinRowLog <= kMaxRowLog &&
                   kMatrixElems % (1 << kMaxRowLog) == 0,
               "every row length must divide the matrix");
 
@@ -684,13 +691,13 @@ constexpr CostRow kCostRows[] = {
     {"few blocks", Grid::kFewBlocks, 1},
 };
 
-// What part 1 must leave, summed in double. Every partial and every running
+// The sum of the position data, in double. Every partial and every running
 // sum is exact in float, in whatever order, while the positive and the
 // negative elements each sum to less than 2^24.
-double sumReference(bool counting) {
+double positionSum() {
   double positive = 0.0, negative = 0.0;
   for (int i = 0; i < kElems; ++i) {
-    const double value = sumValue(std::uint64_t(i), counting);
+    const double value = sumValue(std::uint64_t(i), false);
     (value > 0.0 ? positive : negative) += value;
   }
   gate("sum-input-exact", positive < 0x1p24 && -negative < 0x1p24,
@@ -748,7 +755,7 @@ void costOfClusters(const Device& device) {
 
   const int copies = copiesBeyondL2(device, kElems * sizeof(float));
   DeviceArray<float> input(kSumStride * copies), results(kMaxLaunches);
-  const double counted = sumReference(true), want = sumReference(false);
+  const double want = positionSum();
   double baselineMs = 0.0, clusterMs = 0.0, fewMs = 0.0;
   for (const CostRow& row : kCostRows) {
     int atOnce = 0;
@@ -789,8 +796,8 @@ void costOfClusters(const Device& device) {
     launch(0);
     CUDA_CHECK(cudaDeviceSynchronize());
     CUDA_CHECK(cudaProfilerStop());
-    bool right = gate("sum-of-ones-exact",
-                      resultsAre(results.data, 1, counted), "%s", row.label);
+    bool right = gate("sum-of-ones-exact", resultsAre(results.data, 1, kElems),
+                      "%s", row.label);
     fill(false);
     clear();
     for (int i = 0; i < kRepetitions; ++i) launch(i);
@@ -916,91 +923,100 @@ struct RowRun {
     }
     CUDA_CHECK(cudaGetLastError());
   }
-
-  // The block size that a few launches find fastest; 0 where none can run.
-  int bestThreads(const float* in, float* out, const Device& device) const {
-    Event start, stop;
-    int best = 0;
-    float bestMs = 0.0f;
-    for (int threads : kRowThreads) {
-      if (rowsAtOnce(threads, device) == 0) continue;
-      launch(threads, in, out);
-      CUDA_CHECK(cudaEventRecord(start.event));
-      for (int k = 0; k < (kQuick ? 1 : 8); ++k) launch(threads, in, out);
-      CUDA_CHECK(cudaEventRecord(stop.event));
-      CUDA_CHECK(cudaEventSynchronize(stop.event));
-      float ms = 0.0f;
-      CUDA_CHECK(cudaEventElapsedTime(&ms, start.event, stop.event));
-      if (best == 0 || ms < bestMs) {
-        best = threads;
-        bestMs = ms;
-      }
-    }
-    return best;
-  }
 };
 
-// The CPU's row sums, in double, and from them the same single-precision
-// reciprocal that the kernels take: both are correctly rounded.
-std::vector<float> rowScales(const Matrix& m) {
-  std::vector<float> scales(m.rows);
-  std::uint64_t i = 0;
-  for (float& scale : scales) {
-    double sum = 0.0;
-    for (int k = 0; k < m.length; ++k) sum += double(rowValue(i++));
-    scale = 1.0f / float(sum);
-  }
-  return scales;
-}
-
-// Counts the floats that are not exactly rowValue * scale of their row;
-// scale null: the floats of a copy.
+// Counts the floats of the result that are wrong: not exactly rowValue times
+// the scale of the row (1 where scale is null: a copy), or, between two rows,
+// not the poison any more.
 __global__ void countWrong(const float* got, Matrix m, const float* scale,
                            unsigned long long* wrong) {
   const size_t step = size_t(gridDim.x) * blockDim.x;
   for (size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x;
-       i < m.rows * m.length; i += step) {
-    const size_t row = i / m.length;
-    const float want = rowValue(i) * (scale == nullptr ? 1.0f : scale[row]);
-    if (!(got[row * m.pitch + i % m.length] == want)) atomicAdd(wrong, 1ull);
+       i < m.rows * m.pitch; i += step) {
+    const size_t r = i / m.pitch, c = i % m.pitch;
+    bool right = __float_as_uint(got[i]) == 0xFFFFFFFFu;
+    if (c < m.length) {
+      const float factor = scale == nullptr ? 1.0f : scale[r];
+      right = got[i] == rowValue(r * m.length + c) * factor;
+    }
+    if (!right) atomicAdd(wrong, 1ull);
   }
 }
 
+// A matrix on the card, its result, and the comparison with what the CPU
+// says: sums in double, and from them the same single-precision reciprocal
+// that the kernels take. Both are correctly rounded.
+struct MatrixRun {
+  Matrix m;
+  DeviceArray<float> in, out, scale;
+  DeviceArray<unsigned long long> wrong;
+
+  explicit MatrixRun(const Matrix& matrix)
+      : m(matrix),
+        in(m.bytes() / sizeof(float)),
+        out(m.bytes() / sizeof(float)),
+        scale(m.rows),
+        wrong(1) {
+    CUDA_CHECK(cudaMemset(in.data, 0xFF, m.bytes()));
+    fillMatrix<<<2048, 256>>>(in.data, m);
+    std::vector<float> scales(m.rows);
+    std::uint64_t i = 0;
+    for (float& value : scales) {
+      double sum = 0.0;
+      for (int k = 0; k < m.length; ++k) sum += double(rowValue(i++));
+      value = 1.0f / float(sum);
+    }
+    CUDA_CHECK(cudaMemcpy(scale.data, scales.data(), m.rows * sizeof(float),
+                          cudaMemcpyHostToDevice));
+  }
+
+  void poison() { CUDA_CHECK(cudaMemset(out.data, 0xFF, m.bytes())); }
+
+  unsigned long long wrongFloats(const RowSchedule& row) {
+    unsigned long long n = 0;
+    CUDA_CHECK(cudaMemset(wrong.data, 0, sizeof(n)));
+    countWrong<<<2048, 256>>>(
+        out.data, m, row.schedule == Schedule::kCopy ? nullptr : scale.data,
+        wrong.data);
+    CUDA_CHECK(cudaGetLastError());
+    CUDA_CHECK(cudaMemcpy(&n, wrong.data, sizeof(n), cudaMemcpyDeviceToHost));
+    return n;
+  }
+
+  // Moves the last float to the next one that there is.
+  void plantFault() {
+    float* last = out.data + m.bytes() / sizeof(float) - 1;
+    std::uint32_t bits = 0;
+    CUDA_CHECK(cudaMemcpy(&bits, last, 4, cudaMemcpyDeviceToHost));
+    ++bits;
+    CUDA_CHECK(cudaMemcpy(last, &bits, 4, cudaMemcpyHostToDevice));
+  }
+};
+
+size_t matrixBytes() {
+  const size_t rows = size_t(kMatrixElems) >> kMinRowLog;
+  return (2 * size_t(kMatrixElems) + rows) * sizeof(float) + 8;
+}
+
 // Rows shorter than a cluster, partial last vectors, lengths that nothing
-// divides: every schedule and block size, each float compared on the CPU. The
-// gap between two rows must keep the poison.
+// divides: every schedule, with every block size.
 void checkRaggedRows(const Device& device) {
   int checked = 0, cannot = 0;
   for (int length : {1, 3, 5, 7, 31, 1000, 4097, (1 << 15) + 3}) {
-    const Matrix m(5, length);
-    const size_t floats = m.bytes() / sizeof(float);
-    DeviceArray<float> in(floats), out(floats);
-    CUDA_CHECK(cudaMemset(in.data, 0xFF, m.bytes()));
-    fillMatrix<<<64, 256>>>(in.data, m);
-    const std::vector<float> scales = rowScales(m);
-    std::vector<float> got(floats);
+    MatrixRun data(Matrix(5, length));
     for (const RowSchedule& row : kRowSchedules) {
       if (row.schedule == Schedule::kCopy) continue;
-      const RowRun run(row, m);
+      const RowRun run(row, data.m);
       for (int threads : kRowThreads) {
         if (run.rowsAtOnce(threads, device) == 0) {
           ++cannot;
           continue;
         }
-        CUDA_CHECK(cudaMemset(out.data, 0xFF, m.bytes()));
-        run.launch(threads, in.data, out.data);
-        CUDA_CHECK(cudaMemcpy(got.data(), out.data, m.bytes(),
-                              cudaMemcpyDeviceToHost));
-        size_t wrong = 0;
-        for (size_t i = 0; i < floats; ++i) {
-          const size_t r = i / m.pitch, c = i % m.pitch;
-          const float want = rowValue(r * length + c) * scales[r];
-          std::uint32_t bits = 0;
-          std::memcpy(&bits, &got[i], sizeof(bits));
-          wrong += int(c) < length ? !(got[i] == want) : bits != 0xFFFFFFFFu;
-        }
+        data.poison();
+        run.launch(threads, data.in.data, data.out.data);
+        const unsigned long long wrong = data.wrongFloats(row);
         gate("ragged-rows-exact", wrong == 0,
-             "%s, length %d, %d threads: %zu floats are wrong", row.label,
+             "%s, length %d, %d threads: %llu floats are wrong", row.label,
              length, threads, wrong);
         ++checked;
       }
@@ -1012,9 +1028,51 @@ void checkRaggedRows(const Device& device) {
       (1 << 15) + 3, checked, cannot);
 }
 
-size_t matrixBytes() {
-  return 2 * size_t(kMatrixElems) * sizeof(float) +
-         (size_t(kMatrixElems) >> kMinRowLog) * sizeof(float) + 8;
+// Checks and times a row with each block size and keeps the fastest; a time
+// of 0 where none can run or one is wrong.
+Timing checkAndTime(const RowRun& run, MatrixRun& data, const Device& device,
+                    int* bestThreads) {
+  const char* label = run.row.label;
+  const int length = data.m.length;
+  Timing best;
+  for (int threads : kRowThreads) {
+    if (run.rowsAtOnce(threads, device) == 0) continue;
+    auto launch = [&](int) {
+      run.launch(threads, data.in.data, data.out.data);
+    };
+    data.poison();
+    launch(0);
+    unsigned long long wrong = data.wrongFloats(run.row);
+    bool right = gate("matrix-exact", wrong == 0,
+                      "%s, length %d, %d threads: %llu floats are wrong",
+                      label, length, threads, wrong);
+    data.plantFault();
+    const unsigned long long planted = data.wrongFloats(run.row);
+    right &= gate("comparison-convicts", planted == wrong + 1,
+                  "%s, length %d: %llu wrong floats, with one planted %llu",
+                  label, length, wrong, planted);
+    data.poison();
+    const Timing timing = timeKernel(launch);
+    wrong = data.wrongFloats(run.row);
+    right &= gate("timed-matrix-exact", wrong == 0,
+                  "%s, length %d, %d threads: %llu floats are wrong", label,
+                  length, threads, wrong);
+    if (!right) {
+      *bestThreads = threads;
+      return Timing();
+    }
+    if (best.ms == 0.0 || timing.ms < best.ms) {
+      best = timing;
+      *bestThreads = threads;
+    }
+  }
+  if (best.ms > 0.0) {
+    CUDA_CHECK(cudaProfilerStart());  // a profiler records this launch
+    run.launch(*bestThreads, data.in.data, data.out.data);
+    CUDA_CHECK(cudaDeviceSynchronize());
+    CUDA_CHECK(cudaProfilerStop());
+  }
+  return best;
 }
 
 void rowsInClusters(const Device& device) {
@@ -1026,82 +1084,32 @@ void rowsInClusters(const Device& device) {
       kInBytes / 1e6, kInBytes / 1e6);
   checkRaggedRows(device);
 
-  DeviceArray<float> in(kMatrixElems), out(kMatrixElems);
-  DeviceArray<float> scale(kMatrixElems >> kMinRowLog);
-  DeviceArray<unsigned long long> wrong(1);
-  fillMatrix<<<2048, 256>>>(in.data, Matrix(1, kMatrixElems));
-  const Timing memcpyTiming = timeKernel([&](int) {
-    CUDA_CHECK(cudaMemcpyAsync(out.data, in.data, kInBytes,
-                               cudaMemcpyDeviceToDevice));
-  });
-  std::printf("cudaMemcpyAsync of the matrix: %.4f ms, %.0f GB/s\n",
-              memcpyTiming.ms, kUsefulBytes / memcpyTiming.ms / 1e6);
-
   std::string summary;
   for (int log = kMinRowLog; log <= kMaxRowLog; ++log) {
-    const Matrix m(size_t(kMatrixElems) >> log, 1 << log);
-    const std::vector<float> scales = rowScales(m);
-    CUDA_CHECK(cudaMemcpy(scale.data, scales.data(),
-                          scales.size() * sizeof(float),
-                          cudaMemcpyHostToDevice));
-    double copyMs = 0.0, oneBlockMs = 0.0, clusterMs = 0.0, twoReadsMB = 0.0;
+    MatrixRun data(Matrix(size_t(kMatrixElems) >> log, 1 << log));
+    if (log == kMinRowLog) {
+      const Timing timing = timeKernel([&](int) {
+        CUDA_CHECK(cudaMemcpyAsync(data.out.data, data.in.data, kInBytes,
+                                   cudaMemcpyDeviceToDevice));
+      });
+      std::printf("cudaMemcpyAsync of the matrix: %.4f ms, %.0f GB/s\n",
+                  timing.ms, kUsefulBytes / timing.ms / 1e6);
+    }
     Timing timings[kSchedules];
-    int threads[kSchedules] = {};
+    int threads[kSchedules] = {}, atOnce[kSchedules] = {};
+    double copyMs = 0.0, oneBlockMs = 0.0, clusterMs = 0.0, twoReadsMB = 0.0;
     for (int k = 0; k < kSchedules; ++k) {
-      const RowSchedule& row = kRowSchedules[k];
-      const RowRun run(row, m);
-      threads[k] = run.bestThreads(in.data, out.data, device);
-      if (threads[k] == 0) continue;
-      auto launch = [&](int) { run.launch(threads[k], in.data, out.data); };
-      auto poison = [&] { CUDA_CHECK(cudaMemset(out.data, 0xFF, kInBytes)); };
-      auto count = [&] {
-        unsigned long long n = 0;
-        CUDA_CHECK(cudaMemset(wrong.data, 0, sizeof(n)));
-        countWrong<<<2048, 256>>>(
-            out.data, m,
-            row.schedule == Schedule::kCopy ? nullptr : scale.data,
-            wrong.data);
-        CUDA_CHECK(
-            cudaMemcpy(&n, wrong.data, sizeof(n), cudaMemcpyDeviceToHost));
-        return n;
-      };
-
-      poison();
-      CUDA_CHECK(cudaProfilerStart());  // a profiler records this launch
-      launch(0);
-      CUDA_CHECK(cudaDeviceSynchronize());
-      CUDA_CHECK(cudaProfilerStop());
-      unsigned long long bad = count();
-      bool right =
-          gate("matrix-exact", bad == 0, "%s, 2^%d: %llu floats are wrong",
-               row.label, log, bad);
-      // One planted fault, the last float off by one place: the comparison
-      // must see exactly that.
-      float* last = out.data + kMatrixElems - 1;
-      std::uint32_t bits = 0;
-      CUDA_CHECK(cudaMemcpy(&bits, last, 4, cudaMemcpyDeviceToHost));
-      ++bits;
-      CUDA_CHECK(cudaMemcpy(last, &bits, 4, cudaMemcpyHostToDevice));
-      const unsigned long long planted = count();
-      right &= gate("comparison-convicts", planted == bad + 1,
-                    "%s, 2^%d: %llu wrong floats, %llu with one more planted",
-                    row.label, log, bad, planted);
-      poison();
-      timings[k] = timeKernel(launch);
-      bad = count();
-      right &= gate("timed-matrix-exact", bad == 0,
-                    "%s, 2^%d: %llu floats are wrong", row.label, log, bad);
-      if (!right) {
-        timings[k].ms = 0.0;
-        continue;
+      const Schedule schedule = kRowSchedules[k].schedule;
+      const RowRun run(kRowSchedules[k], data.m);
+      timings[k] = checkAndTime(run, data, device, &threads[k]);
+      if (timings[k].ms == 0.0) continue;
+      atOnce[k] = run.rowsAtOnce(threads[k], device);
+      if (schedule == Schedule::kTwoReads) {
+        twoReadsMB = double(atOnce[k]) * data.m.length * sizeof(float) / 1e6;
       }
-      if (row.schedule == Schedule::kTwoReads) {
-        twoReadsMB = run.rowsAtOnce(threads[k], device) *
-                     (double(m.length) * sizeof(float)) / 1e6;
-      }
-      double& best = row.schedule == Schedule::kCopy      ? copyMs
-                     : row.schedule == Schedule::kCluster ? clusterMs
-                                                          : oneBlockMs;
+      double& best = schedule == Schedule::kCopy      ? copyMs
+                     : schedule == Schedule::kCluster ? clusterMs
+                                                      : oneBlockMs;
       if (best == 0.0 || timings[k].ms < best) best = timings[k].ms;
     }
 
@@ -1110,13 +1118,13 @@ void rowsInClusters(const Device& device) {
         " L2 %.0f MB.\n"
         "%-38s %7s %7s %8s %6s %5s %6s %6s %9s\n"
         "%-38s %7s %7s %8s %6s %5s %6s %6s %9s\n",
-        log, m.rows, twoReadsMB, double(device.l2Bytes) / 1e6, "", "threads",
-        "rows at", "time", "", "", "% of", "% of", "times best", "row",
-        "a block", "once", "ms", "spread", "GB/s", "copy", "peak",
+        log, data.m.rows, twoReadsMB, double(device.l2Bytes) / 1e6, "",
+        "threads", "rows at", "time", "", "", "% of", "% of", "times best",
+        "row", "a block", "once", "ms", "spread", "GB/s", "copy", "peak",
         "one-block");
     for (int k = 0; k < kSchedules; ++k) {
-      const RowRun run(kRowSchedules[k], m);
       const char* label = kRowSchedules[k].label;
+      const RowRun run(kRowSchedules[k], data.m);
       if (!run.fits()) {
         std::printf("%-38s does not fit: %zu KiB a block, %zu KiB at most\n",
                     label, run.sliceBytes / 1024, run.maxSliceBytes / 1024);
@@ -1124,19 +1132,15 @@ void rowsInClusters(const Device& device) {
         std::printf("%-38s skipped: no such cluster runs here\n", label);
       }
       if (timings[k].ms == 0.0) continue;  // not here, or not right
+      const bool copy = kRowSchedules[k].schedule == Schedule::kCopy;
       const double gbs = kUsefulBytes / timings[k].ms / 1e6;
-      std::string atOnce = "-";
-      char ratio[16] = "-";
-      if (kRowSchedules[k].schedule != Schedule::kCopy) {
-        atOnce = std::to_string(run.rowsAtOnce(threads[k], device));
-        std::snprintf(ratio, sizeof(ratio), "%.2f",
-                      oneBlockMs / timings[k].ms);
-      }
+      char ratio[16];
+      std::snprintf(ratio, sizeof(ratio), "%.2f", oneBlockMs / timings[k].ms);
       std::printf("%-38s %7d %7s %8.4f %5.1f%% %5.0f %6s %6s %9s\n", label,
-                  threads[k], atOnce.c_str(), timings[k].ms,
-                  100.0 * timings[k].spread, gbs,
+                  threads[k], copy ? "-" : std::to_string(atOnce[k]).c_str(),
+                  timings[k].ms, 100.0 * timings[k].spread, gbs,
                   percent(copyMs, timings[k].ms).c_str(),
-                  percent(gbs, device.peakGBs).c_str(), ratio);
+                  percent(gbs, device.peakGBs).c_str(), copy ? "-" : ratio);
     }
     if (clusterMs > 0.0 && oneBlockMs > 0.0) {
       char line[100];
@@ -1148,7 +1152,7 @@ void rowsInClusters(const Device& device) {
   }
   std::printf(
       "\nGB/s: 8 bytes an element, one read and one write, in every row; a"
-      " second read does\nnot count. Threads: the fastest of a short trial."
+      " second read does\nnot count. Threads: the fastest of those tried."
       " The best cluster row against the\nbest one-block row:\n%s",
       summary.c_str());
 }
