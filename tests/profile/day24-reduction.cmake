@@ -15,21 +15,21 @@ endforeach()
 rule(copy-16-sectors KERNEL copyFloats METRIC ${sectors} EQUAL 16 WITHIN 0.1)
 
 # Passes through the banks: 65,534 blocks times 94, 94 and 24 for the tree,
-# and one more for the load of the block's sum.
+# and one more for the load of the block's sum. Other traffic meets the loads
+# at the banks: in v4 of day 25, v3's tree, an H200 counts 2.2 % more passes
+# than loads, and counts these as conflicts too. Hence 5 %.
 rule(tree-bank-passes KERNEL reduceInterleavedModulo
-  METRIC ${passes} EQUAL 6225730 WITHIN 1)
+  METRIC ${passes} EQUAL 6225730 WITHIN 5)
 rule(tree-bank-passes KERNEL reduceInterleavedStrided
-  METRIC ${passes} EQUAL 6225730 WITHIN 1)
+  METRIC ${passes} EQUAL 6225730 WITHIN 5)
 rule(tree-bank-passes KERNEL reduceSequential
-  METRIC ${passes} EQUAL 1638350 WITHIN 1)
+  METRIC ${passes} EQUAL 1638350 WITHIN 5)
 
-# What is counted as a conflict of v1 and of v3 is less than a hundredth of
-# what is counted of v2.
-value(v2_conflicts KERNEL reduceInterleavedStrided METRIC ${conflicts})
-percent_of(hundredth 1 ${v2_conflicts})
-rule(v2-bank-conflicts KERNEL reduceInterleavedStrided METRIC ${conflicts}
-  AT_LEAST 1000000)
+# v2 has as many loads as v3 and as many passes as v1: 70 a block more.
+rule(v2-bank-conflicts KERNEL reduceInterleavedStrided
+  METRIC ${conflicts} EQUAL 4587380 WITHIN 5)
 foreach(kernel reduceInterleavedModulo reduceSequential)
-  rule(v2-bank-conflicts KERNEL ${kernel} METRIC ${conflicts}
-    AT_MOST ${hundredth})
+  value(all KERNEL ${kernel} METRIC ${passes})
+  percent_of(few 5 ${all})
+  rule(v2-bank-conflicts KERNEL ${kernel} METRIC ${conflicts} AT_MOST ${few})
 endforeach()

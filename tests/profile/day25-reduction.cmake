@@ -7,7 +7,8 @@ set(sectors
 set(requests l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum)
 set(v6 KERNEL reduceUnrolled WHERE launch__grid_size 1024)
 
-# Each row once, v7 twice, and nothing else of this size.
+# Each row once, v7 twice. (The copy is compared with its input within the
+# marks, by a kernel that no rule names.)
 foreach(kernel copyFloats reduceSequentialTwoLoads reduceCascaded
     reduceShuffleTail reduceVectorizedAtomic reduceLastBlock reduceInFlight
     DeviceReduceKernel)

@@ -11,14 +11,21 @@ rule(float-loads-4-sectors KERNEL "scaleAdd|scaleAddBounded|scaleAddGuarded"
 rule(float4-loads-16-sectors KERNEL scaleAddVec
   METRIC ${sectors} EQUAL 16 WITHIN 1)
 
-# Rows dialled to 1, 2 and 3 blocks of 8 warps, of the 64 warps of an SM.
+# Rows dialled to 1, 2 and 3 blocks of 8 warps, of the 64 warps of an SM. The
+# driver's figure is an upper bound: a place stands empty while the last warps
+# of its block end and the next block starts. An H200 fills 73 to 92 % of it
+# (three blocks of one load a thread: 27.3 of 37.5). So: never more, and more
+# than one block fewer could fill; of a single block, four fifths.
 set(dialled "scaleAdd|scaleAddGuarded|scaleAddVec")
 foreach(row "12.5|5" "25|2" "37.5|1")
   string(REGEX MATCH "^(.*)\\|(.*)$" ignored "${row}")
   rule(achieved-occupancy KERNEL ${dialled} WHERE ${driver} ${CMAKE_MATCH_1}
     LAUNCHES EQUAL ${CMAKE_MATCH_2})
 endforeach()
-foreach(percent 12.5 25 37.5)
-  rule(achieved-occupancy KERNEL ${dialled} WHERE ${driver} ${percent}
-    METRIC ${achieved} EQUAL ${percent} WITHIN 10)
+foreach(row "12.5|10" "25|12.5" "37.5|25")
+  string(REGEX MATCH "^(.*)\\|(.*)$" ignored "${row}")
+  rule(achieved-occupancy KERNEL ${dialled} WHERE ${driver} ${CMAKE_MATCH_1}
+    METRIC ${achieved} AT_MOST ${CMAKE_MATCH_1})
+  rule(achieved-occupancy KERNEL ${dialled} WHERE ${driver} ${CMAKE_MATCH_1}
+    METRIC ${achieved} AT_LEAST ${CMAKE_MATCH_2})
 endforeach()

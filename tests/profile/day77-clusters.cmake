@@ -6,7 +6,7 @@ set(reads dram__bytes_read.sum)
 # Part 2: the matrix is read once and written once where a row stays in
 # shared memory.
 foreach(kernel copyVectors normaliseRowShared normaliseRowCluster)
-  rule(reads-once KERNEL ${kernel} METRIC ${reads} EQUAL ${n_bytes} WITHIN 2)
+  rule(reads-once KERNEL ${kernel} METRIC ${reads} EQUAL ${n_bytes} WITHIN 1)
 endforeach()
 rule(reads-once KERNEL normaliseRowCluster LAUNCHES AT_LEAST 5)
 
