@@ -38,6 +38,9 @@ function(columns line_name width_name)
   set(${width_name} ${width} PARENT_SCOPE)
 endfunction()
 
+# The faults so far: none, or those of before this file was read again.
+set_property(GLOBAL APPEND_STRING PROPERTY page_faults "")
+
 # Collects one fault, "file:line: what is wrong and the mend".
 function(fault text)
   set_property(GLOBAL APPEND_STRING PROPERTY page_faults "${text}\n")
