@@ -407,7 +407,7 @@ __device__ inline float blockSum(float value) {
 // Day 24's tree with two loads a thread, shared by every row of part 1.
 // Leaves the block's sum in tile[0].
 // One thread: two elements, kThreadsPerBlock apart, from each grid's width of
-// the input. One warp: 4 sectors a load; no bank conflict in the tree.
+// the input. One warp: 4 sectors a load.
 // Launch assumption: kThreadsPerBlock threads, any number of blocks. A block
 // past the end of the input leaves an exact zero.
 __device__ void reduceBlockToTile(const float* in, size_t n, float* tile) {
