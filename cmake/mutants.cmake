@@ -8,10 +8,11 @@
 # compiler must catch are compiled, and so are those that the rules over the
 # machine code must catch (without CUOBJDUMP they are not).
 #
-#   cmake -DRUN=ON [-DARCH=native] [-DRECORD=ON] [-DSANITIZER=...] ...
+#   cmake -DRUN=ON [-DARCH=native] [-DRECORD=ON] [-DJOBS=4] [-DSANITIZER=...]
 #
-# On a GPU: all are built and run, and with RECORD what caught each of them is
-# kept as evidence/LESSON/mutants-DATE-GPU.txt, where all were caught.
+# On a GPU: all are built and run, JOBS at a time, and with RECORD what caught
+# each of them is kept as evidence/LESSON/mutants-DATE-GPU.txt, where all were
+# caught.
 #
 # tests/mutants/LESSON.txt holds the edits of a lesson:
 #
@@ -49,7 +50,10 @@ if(NOT DEFINED WORK)
   set(WORK "${ROOT}/build/mutants-work")
 endif()
 if(NOT DEFINED TIMEOUT)
-  set(TIMEOUT 20)  # seconds a run; ten times as many under a sanitizer
+  set(TIMEOUT 40)  # seconds a run; ten times as many under a sanitizer
+endif()
+if(NOT DEFINED JOBS)
+  set(JOBS 4)  # runs at a time; each may need a gigabyte of the card
 endif()
 if(NOT DEFINED LEAST)
   set(LEAST 10)  # edits a lesson
@@ -236,6 +240,31 @@ endforeach()
 stop_on_faults("planted faults: these edits are wrong; nothing was compiled")
 build_programs("${WORK}")
 
+# Run what was built; how each run ended is judged below.
+if(RUN)
+  foreach(folder IN LISTS folders)
+    foreach(id IN LISTS ids_${folder} ITEMS "${folder}.unchanged")
+      get(caught "${id}" caught)
+      set(program "${WORK}/${id}.exe")
+      if(NOT EXISTS "${program}")
+        continue()  # it does not compile, or needs no run
+      endif()
+      set(command "${program}")
+      set(limit ${TIMEOUT})
+      if(caught MATCHES "check$")
+        set(command "${SANITIZER}" --tool ${caught} --error-exitcode 99
+          --print-limit 1 "${program}")
+        if(caught STREQUAL "memcheck")
+          list(INSERT command 1 --leak-check full)
+        endif()
+        math(EXPR limit "10 * ${TIMEOUT}")
+      endif()
+      add_run("${WORK}/run" "${id}" ${limit} ${command})
+    endforeach()
+  endforeach()
+  build_programs("${WORK}/run" ${JOBS})
+endif()
+
 set(total 0)
 foreach(folder IN LISTS folders)
   list(LENGTH ids_${folder} count)
@@ -247,9 +276,7 @@ foreach(folder IN LISTS folders)
   if(RUN)
     program_status("${WORK}" "${folder}.unchanged" status log)
     if(status EQUAL 0)
-      execute_process(COMMAND "${WORK}/${folder}.unchanged.exe"
-        RESULT_VARIABLE status OUTPUT_VARIABLE log ERROR_VARIABLE log
-        TIMEOUT ${TIMEOUT})
+      program_status("${WORK}/run" "${folder}.unchanged" status log)
     endif()
     if(NOT status EQUAL 0)
       message(FATAL_ERROR "${folder}: the lesson itself ends with status "
@@ -310,21 +337,11 @@ foreach(folder IN LISTS folders)
       continue()
     endif()
 
-    set(command "${WORK}/${id}.exe")
     set(said "FAILED")
-    set(limit ${TIMEOUT})
     if(NOT caught STREQUAL "exit 1")
-      list(PREPEND command "${SANITIZER}" --tool ${caught} --error-exitcode 99
-        --print-limit 1)
-      if(caught STREQUAL "memcheck")
-        list(INSERT command 1 --leak-check full)
-      endif()
       set(said "SUMMARY")
-      math(EXPR limit "10 * ${TIMEOUT}")
     endif()
-    execute_process(COMMAND ${command}
-      RESULT_VARIABLE status OUTPUT_VARIABLE log ERROR_VARIABLE log
-      TIMEOUT ${limit})
+    program_status("${WORK}/run" "${id}" status log)
     first_line(log "${said}" line)
     if(caught STREQUAL "exit 1" AND status EQUAL 1 AND line MATCHES "FAILED")
       verdict("${id}" TRUE "exit 1: ${line}")

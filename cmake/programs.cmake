@@ -1,17 +1,27 @@
-# programs.cmake: compiles many programs at once, for the scripts that record
-# sanitizers, profiles, planted faults and hostile surroundings.
+# programs.cmake: compiles and runs many programs at once, for the scripts
+# that record sanitizers, profiles, planted faults and hostile surroundings.
 
 # add_program(work name command...): a program to compile in folder `work`.
 # What the command prints goes to work/name.log, its status to
 # work/name.status; it may fail.
 function(add_program work name)
+  add_command("${work}" "${name}" compiled "" ${ARGN})
+endfunction()
+
+# add_run(work name seconds command...): the same for a program to run, for so
+# many seconds at most.
+function(add_run work name seconds)
+  add_command("${work}" "${name}" ran "TIMEOUT ${seconds}" ${ARGN})
+endfunction()
+
+function(add_command work name done limit)
   set(words "")
   foreach(word IN LISTS ARGN)
     string(APPEND words " [==[${word}]==]")
   endforeach()
   file(WRITE "${work}/${name}.cmake" "
 execute_process(COMMAND${words}
-  RESULT_VARIABLE status
+  RESULT_VARIABLE status ${limit}
   OUTPUT_FILE [==[${work}/${name}.log]==]
   ERROR_FILE [==[${work}/${name}.log]==])
 file(WRITE [==[${work}/${name}.status]==] \"\${status}\")
@@ -20,14 +30,18 @@ file(GLOB done [==[${work}/*.status]==])
 list(LENGTH all all)
 list(LENGTH done done)
 math(EXPR left \"\${all} - \${done}\")
-message(\"compiled ${name}, \${left} left\")
+message(\"${done} ${name}, \${left} left\")
 ")
 endfunction()
 
-# build_programs(work): compiles them, as many at a time as the machine has
-# cores. The status of each is read with program_status.
+# build_programs(work [jobs]): compiles or runs them, so many at a time, or as
+# many as the machine has cores. The status of each is read with
+# program_status.
 function(build_programs work)
   cmake_host_system_information(RESULT jobs QUERY NUMBER_OF_LOGICAL_CORES)
+  if(ARGC GREATER 1)
+    set(jobs ${ARGV1})
+  endif()
   file(GLOB scripts "${work}/*.cmake")
   set(text "cmake_minimum_required(VERSION 3.25)\nproject(programs NONE)\n")
   foreach(script IN LISTS scripts)

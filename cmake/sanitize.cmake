@@ -1,9 +1,10 @@
 # Records what compute-sanitizer says of the lessons.
 #
 #   cmake [-DNVCC=nvcc] [-DSANITIZER=compute-sanitizer] [-DNVIDIA_SMI=...]
-#         [-DONLY=FOLDER] [-DARCH=90] [-DWORK=DIR] [-DROOT=DIR]
+#         [-DONLY=FOLDER] [-DARCH=90] [-DJOBS=4] [-DWORK=DIR] [-DROOT=DIR]
 #         -P cmake/sanitize.cmake
 #
+# JOBS: how many tools run at a time.
 # Writes evidence/LESSON/sanitizer-DATE-GPU-sm_XX.txt: for each tool its
 # command, its ERROR SUMMARY and LEAK SUMMARY lines and its exit status. The
 # lessons are built with -DLESSON_QUICK, small inputs and every check.
@@ -26,6 +27,9 @@ endif()
 if(NOT DEFINED WORK)
   set(WORK "${ROOT}/build/sanitizer-work")
 endif()
+if(NOT DEFINED JOBS)
+  set(JOBS 4)
+endif()
 
 file(REMOVE_RECURSE "${WORK}")
 evidence_tree("${ROOT}")
@@ -38,8 +42,18 @@ string(TIMESTAMP today "%Y-%m-%d" UTC)
 build_lessons("${WORK}" lessons -DLESSON_QUICK -lineinfo)
 
 set(tools "memcheck --leak-check full" racecheck synccheck initcheck)
-list(LENGTH lessons left)
-math(EXPR left "4 * ${left}")
+foreach(lesson IN LISTS lessons)
+  string(REGEX REPLACE "^.*\\|(.*)\\|.*$" "\\1" name "${lesson}")
+  foreach(tool IN LISTS tools)
+    separate_arguments(arguments UNIX_COMMAND "${tool}")
+    list(GET arguments 0 short)
+    add_run("${WORK}/run" "${name}.${short}" 600
+      ${CMAKE_COMMAND} -E chdir "${WORK}/${name}"
+      "${SANITIZER}" --tool ${arguments} --error-exitcode 1 "./${name}")
+  endforeach()
+endforeach()
+build_programs("${WORK}/run" ${JOBS})
+
 foreach(lesson IN LISTS lessons)
   string(REGEX MATCH "^(.*)\\|(.*)\\|(.*)$" ignored "${lesson}")
   set(folder "${CMAKE_MATCH_1}")
@@ -50,12 +64,8 @@ foreach(lesson IN LISTS lessons)
   set(clean TRUE)
   set(ev_sms "n/a")
   foreach(tool IN LISTS tools)
-    separate_arguments(arguments UNIX_COMMAND "${tool}")
-    execute_process(
-      COMMAND "${SANITIZER}" --tool ${arguments} --error-exitcode 1
-        "./${name}"
-      WORKING_DIRECTORY "${work}" RESULT_VARIABLE status
-      OUTPUT_VARIABLE said ERROR_VARIABLE said TIMEOUT 300)
+    string(REGEX REPLACE " .*" "" short "${tool}")
+    program_status("${WORK}/run" "${name}.${short}" status said)
     if(said MATCHES ", ([0-9]+) SMs")
       set(ev_sms "${CMAKE_MATCH_1}")
     endif()
@@ -65,9 +75,7 @@ foreach(lesson IN LISTS lessons)
       string(APPEND body "${line}\n")
     endforeach()
     string(APPEND body "exit status ${status}\n\n")
-    math(EXPR left "${left} - 1")
-    message("sanitizer: ${folder}, ${tool}: exit status ${status}, "
-      "${left} left")
+    message("sanitizer: ${folder}, ${tool}: exit status ${status}")
     if(NOT status EQUAL 0 OR "${lines}" STREQUAL "")
       set(clean FALSE)
       string(SUBSTRING "${said}" 0 4000 said)
