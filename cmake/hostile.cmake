@@ -2,12 +2,13 @@
 # records how each run ended.
 #
 #   cmake [-DNVCC=nvcc] [-DNVIDIA_SMI=nvidia-smi] [-DONLY=FOLDER] [-DRUNS=100]
-#         [-DJOBS=8] [-DWORK=DIR] [-DROOT=DIR] -P cmake/hostile.cmake
+#         [-DJOBS=8] [-DFULL=5] [-DWORK=DIR] [-DROOT=DIR]
+#         -P cmake/hostile.cmake
 #
 # Writes evidence/LESSON/hostile-DATE-GPU.txt. RUNS: how often in a row each
 # lesson is run, JOBS at a time. Those runs, and the two at once, are built
-# with -DLESSON_QUICK: every check, small inputs. Needs a POSIX shell. What
-# needs no GPU is in tests/hostile/.
+# with -DLESSON_QUICK: every check, small inputs. FULL: how often each is run
+# at full size. Needs a POSIX shell. What needs no GPU is in tests/hostile/.
 cmake_minimum_required(VERSION 3.25)
 if(NOT DEFINED ROOT)
   cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH ROOT)
@@ -29,6 +30,9 @@ if(NOT DEFINED RUNS)
 endif()
 if(NOT DEFINED JOBS)
   set(JOBS 8)
+endif()
+if(NOT DEFINED FULL)
+  set(FULL 5)
 endif()
 
 file(REMOVE_RECURSE "${WORK}")
@@ -64,7 +68,7 @@ foreach(lesson IN LISTS listed)
 endforeach()
 build_lessons("${WORK}" lessons)
 list(LENGTH lessons left)
-math(EXPR left "8 * ${left}")
+math(EXPR left "9 * ${left}")
 
 # run(what wanted text command): one run through the shell, in the lesson's
 # folder. It must end with status `wanted` and say `text`.
@@ -72,7 +76,7 @@ function(run what wanted text command)
   execute_process(COMMAND sh -c "${command}" WORKING_DIRECTORY "${work}"
     RESULT_VARIABLE status OUTPUT_VARIABLE said ERROR_VARIABLE said
     TIMEOUT 300)
-  string(REGEX MATCH "(SKIPPED|FAILED|All )[^\n]*" line "${said}")
+  string(REGEX MATCH "(SKIPPED|FAILED|All |[0-9]+ failures)[^\n]*" line "${said}")
   set(body "${body}${what}\n  ${command}\n  exit status ${status}: ${line}\n"
     PARENT_SCOPE)
   string(FIND "${said}" "${text}" at)
@@ -98,12 +102,14 @@ foreach(lesson IN LISTS lessons)
     "CUDA_VISIBLE_DEVICES= ./${name}")
   run("a device that does not exist" 77 "offers no GPU"
     "CUDA_VISIBLE_DEVICES=99 ./${name}")
+  # The driver may hold code that it has compiled before: no cache.
+  set(no_ptx "CUDA_DISABLE_PTX_JIT=1 CUDA_CACHE_DISABLE=1")
   if(arch LESS capability)
     run("built for sm_${arch}, PTX switched off" 77 "Rebuild with -arch="
-      "CUDA_DISABLE_PTX_JIT=1 ./${name}")
+      "${no_ptx} ./${name}")
   else()
-    run("built for sm_${arch}, PTX switched off" 0 ""
-      "CUDA_DISABLE_PTX_JIT=1 ${quick}")
+    run("built for sm_${arch}, PTX switched off" 0 "All "
+      "${no_ptx} ${quick}")
   endif()
   run("a lesson for compute capability 99.0" 77 "needs 99.0 or newer"
     "../${name}-later.exe")
@@ -116,6 +122,10 @@ cat 1.txt 2.txt; exit $((a + b))")
   run("${RUNS} runs in a row, ${JOBS} at a time" 0 "0 failures"
     "seq ${RUNS} | xargs -P ${JOBS} -I % sh -c \
 '${quick} >run.% 2>&1 || echo % >>failed'; \
+if test -e failed; then wc -l <failed; exit 1; else echo 0 failures; fi")
+  run("${FULL} runs at full size, one after the other" 0 "0 failures"
+    "seq ${FULL} | xargs -I % sh -c \
+'./${name} >full.% 2>&1 || echo % >>failed'; \
 if test -e failed; then wc -l <failed; exit 1; else echo 0 failures; fi")
   if(NOT clean)
     message("  ${folder}: nothing recorded")

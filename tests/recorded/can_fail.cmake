@@ -36,6 +36,7 @@ a card with 800 MB free
 a card with 100 MB free
 twice at once
 100 runs in a row, 8 at a time
+5 runs at full size, one after the other
   exit status 0: All checks passed.
 ")
 
@@ -98,4 +99,5 @@ expect(sanitizer "not every tool ended clean"
   "0 warnings)\nexit status 0" "0 warnings)\nexit status 1")
 expect(hostile "does not say `twice at once" "twice at" "at")
 expect(hostile "does not say `100 runs in a row" "100 runs" "10 runs")
+expect(hostile "no runs at full size" "5 runs at full" "0 runs at full")
 expect(hostile "a run failed" "All checks passed" "FAILED total")
