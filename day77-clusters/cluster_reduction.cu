@@ -1102,6 +1102,11 @@ void rowsInClusters(const Device& device) {
       const Schedule schedule = kRowSchedules[k].schedule;
       const RowRun run(kRowSchedules[k], data.m);
       timings[k] = checkAndTime(run, data, device, &threads[k]);
+      // Larger clusters may find too few SMs together on a small card.
+      if (run.fits() && run.row.clusterBlocks <= 2) {
+        gate("rows-that-fit-ran", threads[k] > 0, "%s, length %d",
+             run.row.label, data.m.length);
+      }
       if (timings[k].ms == 0.0) continue;
       atOnce[k] = run.rowsAtOnce(threads[k], device);
       if (schedule == Schedule::kTwoReads) {
