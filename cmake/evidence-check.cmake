@@ -126,6 +126,7 @@ function(check_commit shown)
   set(was "${CMAKE_CURRENT_BINARY_DIR}/evidence-${tag}.cu")
   if(DEFINED CUBIN_DIR)
     set(was "${CUBIN_DIR}/evidence-${tag}.cu")
+    file(MAKE_DIRECTORY "${CUBIN_DIR}")  # there may be no cubin yet
   endif()
   execute_process(
     COMMAND ${GIT} -C "${ROOT}" show "${in_git-commit}:${source}"
