@@ -31,6 +31,26 @@ function(lessons_listed root result_name)
   set(${result_name} "${lessons}" PARENT_SCOPE)
 endfunction()
 
+# cubin_sha256(path name hash): of the machine code of NAME.cu. nvcc writes two
+# hashes of eight digits, one of the folder, into names of internal linkage:
+# the names are taken without them, and where there are any it is the hash of
+# the file's bytes in hexadecimal.
+function(cubin_sha256 path name hash_name)
+  string(LENGTH "${name}_cu" length)
+  string(HEX "_${length}_${name}_cu_" middle)
+  set(digit "[36][0-9]")
+  set(digits "${digit}${digit}${digit}${digit}")
+  string(APPEND digits "${digits}")
+  file(READ "${path}" bytes HEX)
+  string(REGEX REPLACE "${digits}(${middle})${digits}" "\\1" named "${bytes}")
+  if(named STREQUAL bytes)
+    file(SHA256 "${path}" hash)
+  else()
+    string(SHA256 hash "${named}")
+  endif()
+  set(${hash_name} "${hash}" PARENT_SCOPE)
+endfunction()
+
 # gpu_slug(gpu slug): "NVIDIA H200" becomes "nvidia-h200".
 function(gpu_slug gpu slug_name)
   string(TOLOWER "${gpu}" slug)

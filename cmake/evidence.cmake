@@ -140,7 +140,7 @@ foreach(lesson IN LISTS LESSONS)
     file(COPY_FILE "${work}/${name}.cu" "${ROOT}/${source}")
     set(ev_git-dirty yes)
   endif()
-  file(SHA256 "${work}/${name}.cubin" ev_cubin-sha256)
+  cubin_sha256("${work}/${name}.cubin" "${name}" ev_cubin-sha256)
   set(ev_lesson "${folder}/${name}")
   set(ev_source "${source}")
   set(ev_compile-command

@@ -133,7 +133,7 @@ if test -e failed; then wc -l <failed; exit 1; else echo 0 failures; fi")
   endif()
   write_text("${work}/body" body)
   file(SHA256 "${ROOT}/${folder}/${name}.cu" ev_source-sha256)
-  file(SHA256 "${work}/${name}.cubin" ev_cubin-sha256)
+  cubin_sha256("${work}/${name}.cubin" "${name}" ev_cubin-sha256)
   set(ev_lesson "${folder}/${name}")
   set(ev_source "${folder}/${name}.cu")
   set(ev_compile-command

@@ -124,7 +124,7 @@ foreach(lesson IN LISTS lessons)
     set(ncu "ncu (${CMAKE_MATCH_1})")
   endif()
   file(SHA256 "${ROOT}/${folder}/${name}.cu" ev_source-sha256)
-  file(SHA256 "${work}/${name}.cubin" ev_cubin-sha256)
+  cubin_sha256("${work}/${name}.cubin" "${name}" ev_cubin-sha256)
   set(ev_lesson "${folder}/${name}")
   set(ev_source "${folder}/${name}.cu")
   set(ev_compile-command

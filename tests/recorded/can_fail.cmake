@@ -101,3 +101,15 @@ expect(hostile "does not say `twice at once" "twice at" "at")
 expect(hostile "does not say `100 runs in a row" "100 runs" "10 runs")
 expect(hostile "no runs at full size" "5 runs at full" "0 runs at full")
 expect(hostile "a run failed" "All checks passed" "FAILED total")
+
+# The hash of machine code does not depend on the folder it was made in.
+foreach(case "a|_INTERNAL_0123abcd_7_test_cu_89abcdef4name"
+    "b|_INTERNAL_fedc3210_7_test_cu_89abcdef4name"
+    "c|_INTERNAL_0123abcd_7_test_cu_89abcdef4nine")
+  string(REGEX MATCH "^(.)\\|(.*)$" ignored "${case}")
+  file(WRITE "${WORK}/${CMAKE_MATCH_1}.cubin" "${CMAKE_MATCH_2}")
+  cubin_sha256("${WORK}/${CMAKE_MATCH_1}.cubin" test ${CMAKE_MATCH_1})
+endforeach()
+if(NOT a STREQUAL b OR a STREQUAL c)
+  message(SEND_ERROR "cubin_sha256: ${a}, ${b}, ${c}; wanted A, A, B")
+endif()
