@@ -21,4 +21,21 @@ foreach(kernel reduceBlockAtomic reduceClusterDsm)
   rule(one-atomic KERNEL ${kernel} COUNT "REDG?\\." EQUAL 1)
 endforeach()
 
+# Both barriers stand before the atomic. Each arrival has a fence before it,
+# and the second one of a row stands before the row is written.
+rule(atomic-after-barriers KERNEL reduceClusterDsm
+  RUN "UCGABAR_ARV" UNTIL "REDG?\\." AT_LEAST 2)
+foreach(kernel IN LISTS cluster)
+  rule(arrival-waits-for-writes KERNEL ${kernel} COUNT "MEMBAR" AT_LEAST 2)
+endforeach()
+rule(arrives-before-writing KERNEL normaliseRowCluster
+  RUN "UCGABAR_ARV" UNTIL "STG" AT_LEAST 2)
+
+foreach(kernel normaliseRowShared normaliseRowCluster)
+  rule(copies-16-bytes-asynchronous KERNEL ${kernel}
+    COUNT "LDGSTS\\.E\\.BYPASS\\.128" AT_LEAST 1)
+endforeach()
+rule(two-reads-loads-in-flight KERNEL normaliseRowTwoReads
+  BLOCK "LDG\\.E(\\.EF)?\\.128" UNTIL "FADD|FMUL" AT_LEAST 8)
+
 rule(no-local-memory KERNEL ALL COUNT "LDL|STL" EQUAL 0)

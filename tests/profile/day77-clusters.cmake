@@ -2,6 +2,17 @@
 # schedule and row length of part 2 over 2^27 floats.
 set(n_bytes 536870912)
 set(reads dram__bytes_read.sum)
+set(sectors
+  l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio)
+
+rule(part1-loads-4-sectors KERNEL reduceBlockAtomic LAUNCHES EQUAL 2)
+rule(part1-loads-4-sectors KERNEL "reduceBlockAtomic|reduceClusterDsm"
+  METRIC ${sectors} EQUAL 4 WITHIN 1)
+foreach(kernel copyVectors normaliseRowTwoReads)
+  rule(part2-loads-16-sectors KERNEL ${kernel} LAUNCHES EQUAL 5)
+  rule(part2-loads-16-sectors KERNEL ${kernel}
+    METRIC ${sectors} EQUAL 16 WITHIN 1)
+endforeach()
 
 # Part 2: the matrix is read once and written once where a row stays in
 # shared memory.
