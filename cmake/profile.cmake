@@ -4,7 +4,8 @@
 #         [-DARCH=90] [-DWORK=DIR] [-DROOT=DIR] -P cmake/profile.cmake
 #
 # Writes evidence/LESSON/profile-DATE-GPU-sm_XX.csv: the usual header, then
-# the table of ncu --csv --page raw, a launch a line. The lessons mark what is
+# the table of ncu --csv --page raw, a launch a line, less the columns that are
+# not asked for here (ncu adds hundreds). The lessons mark what is
 # recorded: they call cudaProfilerStart before and cudaProfilerStop after one
 # launch of each row, at full size. Clocks are left alone; ncu empties the
 # caches before each pass. ARCH: instead of each lesson's own.
@@ -57,7 +58,34 @@ set(metrics
   smsp__thread_inst_executed_per_inst_executed.ratio
   smsp__thread_inst_executed_pred_on_per_inst_executed.ratio
   smsp__sass_average_branch_targets_threads_uniform.pct)
+set(columns ID "Kernel Name" "Block Size" "Grid Size" CC ${metrics})
 string(REPLACE ";" "," metrics "${metrics}")
+
+# keep_columns(csv): leaves only `columns` in the table in variable `csv`.
+function(keep_columns csv_name)
+  set(csv "${${csv_name}}")
+  string(REPLACE ";" "," csv "${csv}")  # no CMake list takes these
+  string(REPLACE "[" "(" csv "${csv}")
+  string(REPLACE "]" ")" csv "${csv}")
+  set(kept "")
+  set(places "")
+  while(NOT csv STREQUAL "")
+    take_line(csv line)
+    string(REGEX MATCHALL "\"[^\"]*\"" cells "${line}")
+    if("${places}" STREQUAL "")
+      foreach(column IN LISTS columns)
+        list(FIND cells "\"${column}\"" place)
+        if(NOT place EQUAL -1)
+          list(APPEND places ${place})
+        endif()
+      endforeach()
+    endif()
+    list(GET cells ${places} cells)
+    list(JOIN cells "," line)
+    string(APPEND kept "${line}\n")
+  endwhile()
+  set(${csv_name} "${kept}" PARENT_SCOPE)
+endfunction()
 
 file(REMOVE_RECURSE "${WORK}")
 evidence_tree("${ROOT}")
@@ -116,6 +144,7 @@ foreach(lesson IN LISTS lessons)
     continue()
   endif()
   string(SUBSTRING "${text}" ${at} -1 text)  # a warning may stand before it
+  keep_columns(text)
   write_text("${work}/body" text)
 
   execute_process(COMMAND "${NCU}" --version OUTPUT_VARIABLE said)
