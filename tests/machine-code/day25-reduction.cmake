@@ -36,9 +36,13 @@ endforeach()
 rule(v10-loads-before-add KERNEL reduceInFlight
   BLOCK "${streaming16}" UNTIL "FADD" AT_LEAST "@2")
 
-# v9 and v10: a fence before the ticket and one after it.
+# v9 and v10: a fence before the ticket (release), and L1 emptied after it
+# (acquire). v8a's atomic orders nothing.
 foreach(kernel reduceLastBlock reduceInFlight)
-  rule(v9-two-fences KERNEL ${kernel} COUNT "MEMBAR" AT_LEAST 2)
+  rule(v9-ordered-ticket KERNEL ${kernel} COUNT "MEMBAR[^ ]*\\.GPU" EQUAL 1)
+  rule(v9-ordered-ticket KERNEL ${kernel} COUNT "CCTL\\.IVALL" EQUAL 1)
 endforeach()
+rule(v9-ordered-ticket KERNEL reduceVectorizedAtomic
+  COUNT "MEMBAR|CCTL" EQUAL 0)
 
 rule(no-local-memory KERNEL ALL COUNT "LDL|STL" EQUAL 0)
