@@ -83,6 +83,8 @@ function(lesson source arch)
     CUDA_EXTENSIONS OFF
     RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
   if(MSVC)
+    # MSVC would have getenv_s for getenv.
+    target_compile_definitions(${name} PRIVATE _CRT_SECURE_NO_WARNINGS)
     target_compile_options(${name} PRIVATE
       "-Xcompiler=/W3,/Zc:preprocessor"
       $<$<BOOL:${LESSONS_WERROR}>:-Werror=all-warnings -Xcompiler=/WX>)
