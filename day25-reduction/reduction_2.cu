@@ -306,8 +306,7 @@ constexpr Index kElems = kQuick ? 1 << 20 : 1 << 26;
 constexpr int kThreadsPerBlock = 256;
 constexpr int kBlocks = 1024;  // the fixed grid of v4c to v9
 constexpr int kLoads = 8;      // v10: 16-byte loads a thread before an add
-// v10: larger blocks, so that fewer of them, each with a partial, fill an SM.
-constexpr int kThreadsInFlight = 512;
+constexpr int kThreadsInFlight = 512;          // a block of v10
 constexpr int kGrowthLast = kQuick ? 18 : 28;  // second table: n to 2^this
 
 constexpr bool blockWorks(int threads) {
@@ -555,7 +554,8 @@ __global__ void reduceLastBlock(const float* x, Index n, float* partials,
 // first add, on every SM to the end. One guard covers a whole tile; with a
 // guard on each load the compiler would not keep the loads together. __ldcs:
 // each word is read once, so evict it first. __launch_bounds__: 1024 threads
-// an SM leave 64 registers a thread, room for the loads.
+// an SM leave 64 registers a thread, room for the loads. The blocks are larger
+// than v9's: as many threads take fewer tickets and leave fewer partials.
 // One thread: kPerThread loads of 16 bytes in flight.
 // One warp: kPerThread * 512 bytes in flight.
 // Launch: as v9; as many blocks as are resident at once, or fewer where n is
@@ -875,7 +875,7 @@ void printLadder(const Device& device, const Work& work) {
     const double noise = std::max(timing.spread, above.spread);
     if (above.ms > 0.0 && row.label[0] == 'v' &&
         !(timing.ms < above.ms * (1 - noise))) {
-      noGain += std::string(noGain.empty() ? " " : ", ") + row.label;
+      noGain += " " + std::string(row.label, std::strcspn(row.label, " "));
     }
     if (!isCopy) above = timing;
     std::printf("%-20s %9.4f %6.1f%% %7.0f %s %s  %s\n", row.label, timing.ms,
