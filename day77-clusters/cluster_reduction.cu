@@ -478,8 +478,24 @@ __global__ void copyVectors(const float4* in, float4* out, size_t n) {
   if (i < n) __stcs(out + i, __ldcs(in + i));
 }
 
-// One block a row: sum it, read it again, write it. The second read goes
-// backwards: it begins with what was read last and is likeliest still in L2.
+// A load that asks L2 to keep what it brings: these lines are the last to be
+// evicted. CUDA C++ has no such load, so it is written in PTX, the assembly
+// language of the toolkit.
+__device__ inline float4 loadAndKeep(const float4* address) {
+  float4 v;
+  asm("{\n"
+      "  .reg .b64 policy;\n"
+      "  createpolicy.fractional.L2::evict_last.b64 policy;\n"
+      "  ld.global.L2::cache_hint.v4.f32 {%0, %1, %2, %3}, [%4], policy;\n"
+      "}"
+      : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+      : "l"(address));
+  return v;
+}
+
+// One block a row: sum it, read it again, write it. The first read asks L2 to
+// keep the row. The second goes backwards, so it begins with what was read
+// last and is likeliest still there; it and the writes ask L2 to let go.
 // One thread: kRowLoads float4 in flight. One warp: 16 sectors an access.
 // Launch assumption: one block a row, whole warps.
 constexpr int kRowLoads = 8;
@@ -496,16 +512,19 @@ __global__ void normaliseRowTwoReads(const float* in, float* out, int length,
   for (int i = t; i < whole; i += tile) {
     float4 v[kRowLoads];
 #pragma unroll
-    for (int k = 0; k < kRowLoads; ++k) v[k] = from[i + k * width];
+    for (int k = 0; k < kRowLoads; ++k)
+      v[k] = loadAndKeep(from + i + k * width);
 #pragma unroll
     for (int k = 0; k < kRowLoads; ++k) sum += sum4(v[k]);
   }
-  for (int i = whole + t; i < vectors; i += width) sum += sum4(from[i]);
+  for (int i = whole + t; i < vectors; i += width) {
+    sum += sum4(loadAndKeep(from + i));
+  }
 
   const float scale = __frcp_rn(blockSum(sum));  // one division a row
   if (last < length) out[row + last] = in[row + last] * scale;
   for (int i = whole + t; i < vectors; i += width) {
-    __stcs(to + i, scale4(from[i], scale));
+    __stcs(to + i, scale4(__ldcs(from + i), scale));
   }
   for (int i = whole - tile + t; i >= 0; i -= tile) {
     float4 v[kRowLoads];
@@ -517,6 +536,13 @@ __global__ void normaliseRowTwoReads(const float* in, float* out, int length,
     }
   }
 }
+
+// A slice starts on a multiple of this many bytes in shared memory. Beside
+// other shared variables it would start wherever they end, and each line that
+// arrives from L2 would lie across two rows of the banks.
+constexpr int kSliceAlign = 128;
+static_assert(kSliceAlign % 128 == 0,
+              "a line of 128 bytes must fill one row of the 32 banks");
 
 // How many floats of a row each of `blocks` blocks holds: whole float4, so
 // that every slice starts on a 16-byte boundary. The last slices of a short
@@ -565,7 +591,7 @@ __device__ inline void writeSlice(float* to, int count, const float4* slice,
 // fit in one SM.
 __global__ void normaliseRowShared(const float* in, float* out, int length,
                                    int pitch) {
-  extern __shared__ float4 slice[];
+  extern __shared__ __align__(kSliceAlign) float4 slice[];
   const size_t row = blockIdx.x * size_t(pitch);
   const float sum = blockSum(holdSlice(in + row, length, slice));
   writeSlice(out + row, length, slice, __frcp_rn(sum));
@@ -577,7 +603,7 @@ __global__ void normaliseRowShared(const float* in, float* out, int length,
 // snippet: row-in-cluster
 __global__ void normaliseRowCluster(const float* in, float* out, int length,
                                     int pitch) {
-  extern __shared__ float4 slice[];
+  extern __shared__ __align__(kSliceAlign) float4 slice[];
   __shared__ float partial;
   cg::cluster_group cluster = cg::this_cluster();
   const int rank = cluster.block_rank(), blocks = cluster.num_blocks();
@@ -592,12 +618,13 @@ __global__ void normaliseRowCluster(const float* in, float* out, int length,
   const int lane = threadIdx.x % 32;
   const float rowSum =
       warpSum(lane < blocks ? *cluster.map_shared_rank(&partial, lane) : 0.0f);
+  const float scale = __frcp_rn(rowSum);
 
   // The second barrier in its two halves: no block leaves while another may
   // read its partial, but none waits for that before it writes. A whole
   // cluster.sync() behind the writes would first wait for them to arrive.
   cluster.barrier_arrive();
-  writeSlice(out + at, count, slice, __frcp_rn(rowSum));
+  writeSlice(out + at, count, slice, scale);
   cluster.barrier_wait();
 }
 // end snippet
@@ -1084,7 +1111,8 @@ void rowsInClusters(const Device& device) {
       kInBytes / 1e6, kInBytes / 1e6);
   checkRaggedRows(device);
 
-  std::string summary;
+  std::string summary;  // of the best cluster row against the best one-block
+  double inL2 = 0.0, beyondLeast = 0.0, beyondMost = 0.0;
   for (int log = kMinRowLog; log <= kMaxRowLog; ++log) {
     MatrixRun data(Matrix(size_t(kMatrixElems) >> log, 1 << log));
     if (log == kMinRowLog) {
@@ -1153,6 +1181,13 @@ void rowsInClusters(const Device& device) {
                     log, oneBlockMs / clusterMs,
                     percent(copyMs, clusterMs).c_str());
       summary += line;
+      const double times = oneBlockMs / clusterMs;
+      if (twoReadsMB * 1e6 <= double(device.l2Bytes)) {
+        inL2 = std::max(inL2, times);
+      } else {
+        beyondLeast = beyondMost > 0.0 ? std::min(beyondLeast, times) : times;
+        beyondMost = std::max(beyondMost, times);
+      }
     }
   }
   std::printf(
@@ -1160,6 +1195,13 @@ void rowsInClusters(const Device& device) {
       " second read does\nnot count. Threads: the fastest of those tried."
       " The best cluster row against the\nbest one-block row:\n%s",
       summary.c_str());
+  if (inL2 > 0.0 && inL2 < beyondLeast) {
+    std::printf(
+        "While the rows in progress fit in L2, one block a row has its second"
+        " read from there,\nand the cluster reaches at most %.2f times. Where"
+        " they do not fit, it reaches %.2f to %.2f.\n",
+        inL2, beyondLeast, beyondMost);
+  }
 }
 
 int main() try {
