@@ -479,7 +479,7 @@ __global__ void copyVectors(const float4* in, float4* out, size_t n) {
 }
 
 // A load that asks L2 to keep what it brings: these lines are the last to be
-// evicted. CUDA C++ has no such load, so it is written in PTX, the assembly
+// evicted. No intrinsic does that, so it is written in PTX, the assembly
 // language of the toolkit.
 __device__ inline float4 loadAndKeep(const float4* address) {
   float4 v;
