@@ -875,7 +875,8 @@ void printLadder(const Device& device, const Work& work) {
     const double noise = std::max(timing.spread, above.spread);
     if (above.ms > 0.0 && row.label[0] == 'v' &&
         !(timing.ms < above.ms * (1 - noise))) {
-      noGain += " " + std::string(row.label, std::strcspn(row.label, " "));
+      noGain += ' ';
+      noGain.append(row.label, std::strcspn(row.label, " "));
     }
     if (!isCopy) above = timing;
     std::printf("%-20s %9.4f %6.1f%% %7.0f %s %s  %s\n", row.label, timing.ms,
