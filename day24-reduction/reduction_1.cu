@@ -298,6 +298,9 @@ Timing timeKernel(Launch launch) {
 constexpr int kThreadsPerBlock = 256;
 constexpr std::int64_t kElems = (1 << (kQuick ? 18 : 24)) - 611;
 
+// The copy has a block size of its own: in small blocks it is no ceiling.
+constexpr int kCopyThreads = 256;
+
 constexpr int kWarp = 32;   // lanes of a warp
 constexpr int kBanks = 32;  // banks of shared memory, one word wide
 constexpr int log2Of(std::int64_t x) { return x > 1 ? 1 + log2Of(x / 2) : 0; }
@@ -373,14 +376,15 @@ constexpr BankPasses bankPasses(Tree tree) {
 }
 
 // ---- kernels --------------------------------------------------------------
-// Every launch: kThreadsPerBlock threads a block, a power of two from 32 to
-// 1024, and a thread for each element. `in` starts on a boundary of 128
-// bytes: the 32 floats that a warp loads are 4 whole sectors of 32 bytes.
+// Every launch, where nothing else is said: kThreadsPerBlock threads a block,
+// and a thread for each element. `in` starts on a boundary of 128 bytes: the
+// 32 floats that a warp loads are 4 whole sectors of 32 bytes.
 
 // Ceiling: reads and writes every byte once.
 // One thread: 16 bytes; the first threads also copy the last n % 4 floats.
 // One warp: 512 bytes in a row, 16 sectors a request, all of them used.
-// Launch: a block per 4 * kThreadsPerBlock floats; `out` aligned like `in`.
+// Launch: kCopyThreads threads a block, a thread for 4 floats; `out` aligned
+//   like `in`.
 __global__ void copyFloats(const float* in, float* out, size_t n) {
   const size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i < n / 4) {
@@ -454,9 +458,10 @@ static_assert(bankPasses(kModulo).worst == 1,
 // neighbours, whole warps have nothing to load, and the division is gone.
 // One thread: at stride s it works where word 2 * s * tid is in the block.
 // One warp: 4 sectors. Its lanes load words 2 * s apart, up to
-//   kThreadsPerBlock / 32 of them in one bank. Fewer warps, more passes
-//   each: in all as many passes as v1. What packing saves here, the bank
-//   conflicts take back.
+//   kThreadsPerBlock / 32 of them in one bank. Fewer warps, more passes each:
+//   in all as many passes as v1. But v1 has one a load, spread over all
+//   warps; here a load of one warp can take several, and the other warps
+//   wait for it at the barrier.
 // Launch: one partial sum a block is left.
 // snippet: v2-strided
 __global__ void reduceInterleavedStrided(const float* in, float* partials,
@@ -617,7 +622,7 @@ constexpr int kLog = log2Of(kT);  // levels of a block's tree
 
 // clang-format off
 constexpr Row kRows[] = {
-    {"copy (ceiling)", copyFloats, kCopy, 4 * kT, 1, 0},
+    {"copy (ceiling)", copyFloats, kCopy, 4 * kCopyThreads, 1, 0},
     {"v0 atomic global", reduceAtomicGlobal, kTotal, kT, 1, 0},
     {"v0s atomic shared", reduceAtomicShared, kTotal, kT, kT, kT},
     {"v1 interleaved modulo", reduceInterleavedModulo,
@@ -654,7 +659,8 @@ inline size_t wordsOf(const Row& row, size_t n) {
 inline void launchRow(const Row& row, const float* d_in, float* d_out,
                       size_t n) {
   const unsigned blocks = unsigned(ceilDiv(n, size_t(row.perBlock)));
-  row.kernel<<<blocks, kThreadsPerBlock>>>(d_in, d_out, n);
+  const int threads = row.leaves == kCopy ? kCopyThreads : kThreadsPerBlock;
+  row.kernel<<<blocks, threads>>>(d_in, d_out, n);
 }
 
 inline void fill(float* d_out, size_t n, Data data) {
@@ -691,7 +697,7 @@ struct Reference {
 // sum here: whoever reads or copies too far shows it.
 constexpr std::uint32_t kPoison = 0xffffffffu;
 constexpr int kPoisonByte = 0xff, kBehindInputByte = 0x7f;
-constexpr size_t kGuard = 4 * kThreadsPerBlock;
+constexpr size_t kGuard = 4096;  // more than any block takes
 
 struct Result {
   bool right = true;  // every check so far
@@ -841,12 +847,12 @@ inline int runTable(const Device& device) {
   }
 
   std::printf(
-      "\n%zu floats, %d threads a block; each launch reads the next of %zu "
-      "copies.\n"
+      "\n%zu floats, %d threads a block (the copy %d); each launch reads the "
+      "next of %zu copies.\n"
       "GB/s: every float read and every float left behind, once each.\n\n"
       "%-22s %9s %8s %8s %8s %8s %9s  %s\n",
-      n, kThreadsPerBlock, copies, "row", "time ms", "spread", "GB/s",
-      "of copy", "of peak", "launches", "leaves");
+      n, kThreadsPerBlock, kCopyThreads, copies, "row", "time ms", "spread",
+      "GB/s", "of copy", "of peak", "launches", "leaves");
   auto measure = [&](const Row& row, Result* result, auto launch) {
     prepare(row, kMaxLaunches);
     result->timing = timeKernel(launch);
