@@ -4,8 +4,7 @@
 // Rows:
 //   atomic baseline     day 24's tree, one atomic a block
 //   dsm, cluster of 1   the same as clusters of one block: prices the launch
-//   dsm, cluster of 2   sums meet in distributed shared memory, one atomic a
-//         cluster
+//   dsm, cluster of 2   sums meet in shared memory; one atomic a cluster
 //   dsm, cluster of 4   the same, four blocks a cluster
 //   dsm, cluster of 8   the same, eight blocks: the largest portable size
 //   dsm, cluster of 16  the same, where the card allows the non-portable size
@@ -340,45 +339,37 @@ __host__ __device__ inline std::uint64_t mix(std::uint64_t i) {
   return i ^ (i >> 32);
 }
 
-// Part 1, counting: ones, so that one element too many or too few is off by
-// one. Part 1, position: -2, -1, 1 or 2, so that the right number of elements
-// from the wrong addresses is wrong too.
-__host__ __device__ inline float sumValue(std::uint64_t i, bool counting) {
+// kOnes: one element too many or too few is off by one. kPosition: -2, -1, 1
+// or 2, so that the right number of elements from the wrong addresses is wrong
+// too. kRows: 1 to kMaxValue, so that no row sums to zero.
+enum class Data { kOnes, kPosition, kRows };
+__host__ __device__ inline float valueAt(std::uint64_t i, Data data) {
+  if (data == Data::kOnes) return 1.0f;
+  if (data == Data::kRows) return float(mix(i) % kMaxValue + 1);
   const int k = int(mix(i) & 3);
-  return counting ? 1.0f : float(k < 2 ? k - 2 : k - 1);
-}
-
-// Part 2: 1 to kMaxValue, so that no row sums to zero.
-__host__ __device__ inline float rowValue(std::uint64_t i) {
-  return float(mix(i) % kMaxValue + 1);
-}
-
-// Fills `copies` copies of the input of part 1, `stride` floats apart. What
-// lies between two copies stays NaN: a read past the end convicts itself.
-__global__ void fillSumInput(float* x, size_t n, size_t stride, int copies,
-                             bool counting) {
-  const size_t step = size_t(gridDim.x) * blockDim.x;
-  for (size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x; i < n;
-       i += step) {
-    for (int c = 0; c < copies; ++c) x[c * stride + i] = sumValue(i, counting);
-  }
+  return float(k < 2 ? k - 2 : k - 1);
 }
 
 // `rows` rows of `length` floats. Rows start `pitch` floats apart: a multiple
-// of 4, so that every row starts on a 16-byte boundary.
+// of 64, so that every row starts on a 256-byte boundary. The input of part 1
+// is such a matrix too, where each row is one copy of the whole input.
 struct Matrix {
   size_t rows;
   int length, pitch;
-  Matrix(size_t rowCount, int rowLength)
-      : rows(rowCount), length(rowLength), pitch((rowLength + 3) / 4 * 4) {}
+  Matrix(size_t rowCount, int rowLength, int gap = 0)
+      : rows(rowCount),
+        length(rowLength),
+        pitch((rowLength + 63) / 64 * 64 + gap) {}
   size_t bytes() const { return rows * pitch * sizeof(float); }
 };
 
-__global__ void fillMatrix(float* x, Matrix m) {
+// What lies between two rows stays NaN: a read past the end convicts itself.
+__global__ void fillMatrix(float* x, Matrix m, Data data) {
   const size_t step = size_t(gridDim.x) * blockDim.x;
   for (size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x;
        i < m.rows * m.length; i += step) {
-    x[i / m.length * m.pitch + i % m.length] = rowValue(i);
+    const size_t r = i / m.length, c = i % m.length;
+    x[r * m.pitch + c] = valueAt(data == Data::kRows ? i : c, data);
   }
 }
 
@@ -504,11 +495,10 @@ __global__ void normaliseRowTwoReads(const float* in, float* out, int length,
   const size_t row = blockIdx.x * size_t(pitch);
   const float4* from = reinterpret_cast<const float4*>(in + row);
   float4* to = reinterpret_cast<float4*>(out + row);
-  const int vectors = length / 4, t = threadIdx.x, width = blockDim.x;
-  const int tile = width * kRowLoads, whole = vectors / tile * tile;
-  const int last = vectors * 4 + t;  // an element of the last partial vector
+  const int t = threadIdx.x, width = blockDim.x, tile = width * kRowLoads;
+  const int whole = length / 4 / tile * tile;  // float4 in whole tiles
 
-  float sum = last < length ? in[row + last] : 0.0f;
+  float sum = 0.0f;
   for (int i = t; i < whole; i += tile) {
     float4 v[kRowLoads];
 #pragma unroll
@@ -517,14 +507,11 @@ __global__ void normaliseRowTwoReads(const float* in, float* out, int length,
 #pragma unroll
     for (int k = 0; k < kRowLoads; ++k) sum += sum4(v[k]);
   }
-  for (int i = whole + t; i < vectors; i += width) {
-    sum += sum4(loadAndKeep(from + i));
-  }
+  for (int i = 4 * whole + t; i < length; i += width) sum += in[row + i];
 
   const float scale = __frcp_rn(blockSum(sum));  // one division a row
-  if (last < length) out[row + last] = in[row + last] * scale;
-  for (int i = whole + t; i < vectors; i += width) {
-    __stcs(to + i, scale4(__ldcs(from + i), scale));
+  for (int i = 4 * whole + t; i < length; i += width) {
+    out[row + i] = in[row + i] * scale;
   }
   for (int i = whole - tile + t; i >= 0; i -= tile) {
     float4 v[kRowLoads];
@@ -700,7 +687,7 @@ std::string percent(double part, double whole) {
 
 // ---- part 1: checks, times, table -----------------------------------------
 
-enum class Grid { kBlocks, kClusters, kFewBlocks };
+enum class Grid { kBlocks, kClusters, kOneWave };
 
 struct CostRow {
   const char* label;
@@ -709,13 +696,13 @@ struct CostRow {
 };
 
 constexpr CostRow kCostRows[] = {
-    {"atomic baseline", Grid::kBlocks, 1},
+    {"atomic baseline", Grid::kBlocks, 0},
     {"dsm, cluster of 1", Grid::kClusters, 1},
     {"dsm, cluster of 2", Grid::kClusters, 2},
     {"dsm, cluster of 4", Grid::kClusters, 4},
     {"dsm, cluster of 8", Grid::kClusters, 8},
     {"dsm, cluster of 16", Grid::kClusters, 16},
-    {"few blocks", Grid::kFewBlocks, 1},
+    {"few blocks", Grid::kOneWave, 0},
 };
 
 // The sum of the position data, in double. Every partial and every running
@@ -724,7 +711,7 @@ constexpr CostRow kCostRows[] = {
 double positionSum() {
   double positive = 0.0, negative = 0.0;
   for (int i = 0; i < kElems; ++i) {
-    const double value = sumValue(std::uint64_t(i), false);
+    const double value = valueAt(std::uint64_t(i), Data::kPosition);
     (value > 0.0 ? positive : negative) += value;
   }
   gate("sum-input-exact", positive < 0x1p24 && -negative < 0x1p24,
@@ -751,12 +738,9 @@ bool resultsAre(const float* d_results, int launches, double want) {
   return true;
 }
 
-constexpr size_t kSumStride = (size_t(kElems) + 63) / 64 * 64 + 64;
-
-size_t costBytes(const Device& device) {
-  return (kSumStride * copiesBeyondL2(device, kElems * sizeof(float)) +
-          kMaxLaunches) *
-         sizeof(float);
+// Copies of the input of part 1, with NaN after each.
+Matrix sumCopies(const Device& device) {
+  return {size_t(copiesBeyondL2(device, kElems * sizeof(float))), kElems, 64};
 }
 
 void costOfClusters(const Device& device) {
@@ -780,14 +764,15 @@ void costOfClusters(const Device& device) {
       "time", "", "", "% of", "times", "row", "at once", "atomics", "ms",
       "spread", "GB/s", "peak", "baseline");
 
-  const int copies = copiesBeyondL2(device, kElems * sizeof(float));
-  DeviceArray<float> input(kSumStride * copies), results(kMaxLaunches);
+  const Matrix copies = sumCopies(device);
+  DeviceArray<float> input(copies.bytes() / sizeof(float));
+  DeviceArray<float> results(kMaxLaunches);
   const double want = positionSum();
   double baselineMs = 0.0, clusterMs = 0.0, fewMs = 0.0;
   for (const CostRow& row : kCostRows) {
     int atOnce = 0;
-    size_t atomics = row.grid == Grid::kFewBlocks ? wave : kSumBlocks;
-    if (row.grid == Grid::kClusters) {
+    size_t atomics = row.grid == Grid::kOneWave ? wave : kSumBlocks;
+    if (row.clusterBlocks > 0) {
       const ClusterLaunch shape(kSumBlocks, kThreadsPerBlock, 0,
                                 row.clusterBlocks);
       atomics = shape.config.gridDim.x / row.clusterBlocks;
@@ -799,25 +784,23 @@ void costOfClusters(const Device& device) {
       }
     }
     auto launch = [&](int i) {
-      const float* in = input.data + i % copies * kSumStride;
-      if (row.grid == Grid::kClusters) {
+      const float* in = input.data + i % copies.rows * copies.pitch;
+      if (row.clusterBlocks > 0) {
         launchClusterDsm(row.clusterBlocks, in, results.data + i);
       } else {
         reduceBlockAtomic<<<unsigned(atomics), kThreadsPerBlock>>>(
             in, kElems, results.data + i);
       }
     };
-    auto fill = [&](bool counting) {
-      CUDA_CHECK(
-          cudaMemset(input.data, 0xFF, kSumStride * copies * sizeof(float)));
-      fillSumInput<<<1024, 256>>>(input.data, kElems, kSumStride, copies,
-                                  counting);
+    auto fill = [&](Data data) {
+      CUDA_CHECK(cudaMemset(input.data, 0xFF, copies.bytes()));
+      fillMatrix<<<2048, 256>>>(input.data, copies, data);
     };
     auto clear = [&] {
       CUDA_CHECK(cudaMemset(results.data, 0, kMaxLaunches * sizeof(float)));
     };
 
-    fill(true);
+    fill(Data::kOnes);
     clear();
     CUDA_CHECK(cudaProfilerStart());  // a profiler records this launch
     launch(0);
@@ -825,7 +808,7 @@ void costOfClusters(const Device& device) {
     CUDA_CHECK(cudaProfilerStop());
     bool right = gate("sum-of-ones-exact", resultsAre(results.data, 1, kElems),
                       "%s", row.label);
-    fill(false);
+    fill(Data::kPosition);
     clear();
     for (int i = 0; i < kRepetitions; ++i) launch(i);
     right &=
@@ -838,12 +821,10 @@ void costOfClusters(const Device& device) {
              resultsAre(results.data, timing.launches, want), "%s", row.label);
     if (!right) continue;
 
-    if (row.grid == Grid::kBlocks) baselineMs = timing.ms;
-    if (row.grid == Grid::kFewBlocks) fewMs = timing.ms;
-    if (row.grid == Grid::kClusters &&
-        (clusterMs == 0.0 || timing.ms < clusterMs)) {
-      clusterMs = timing.ms;
-    }
+    double& best = row.clusterBlocks > 0        ? clusterMs
+                   : row.grid == Grid::kOneWave ? fewMs
+                                                : baselineMs;
+    if (best == 0.0 || timing.ms < best) best = timing.ms;
     const double gbs = kElems * sizeof(float) / timing.ms / 1e6;
     std::printf("%-20s %8s %8zu %9.4f %6.1f%% %7.0f %7s %9.2f\n", row.label,
                 atOnce > 0 ? std::to_string(atOnce).c_str() : "-", atomics,
@@ -866,21 +847,20 @@ void costOfClusters(const Device& device) {
 
 // ---- part 2: checks, times, table -----------------------------------------
 
-enum class Schedule { kCopy, kTwoReads, kShared, kCluster };
-
 struct RowSchedule {
   const char* label;
-  Schedule schedule;
-  int clusterBlocks;
+  void (*kernel)(const float*, float*, int, int);  // none: the copy
+  bool holdsRow;                                   // in shared memory
+  int clusterBlocks;                               // 0: not in clusters
 };
 
 constexpr RowSchedule kRowSchedules[] = {
-    {"copy (ceiling)", Schedule::kCopy, 1},
-    {"one block a row, two reads", Schedule::kTwoReads, 1},
-    {"one block a row, row in shared memory", Schedule::kShared, 1},
-    {"cluster of 2 a row", Schedule::kCluster, 2},
-    {"cluster of 4 a row", Schedule::kCluster, 4},
-    {"cluster of 8 a row", Schedule::kCluster, 8},
+    {"copy (ceiling)", nullptr, false, 0},
+    {"one block a row, two reads", normaliseRowTwoReads, false, 0},
+    {"one block a row, row in shared memory", normaliseRowShared, true, 0},
+    {"cluster of 2 a row", normaliseRowCluster, true, 2},
+    {"cluster of 4 a row", normaliseRowCluster, true, 4},
+    {"cluster of 8 a row", normaliseRowCluster, true, 8},
 };
 constexpr int kSchedules = int(sizeof(kRowSchedules) / sizeof(RowSchedule));
 
@@ -889,27 +869,21 @@ constexpr int kSchedules = int(sizeof(kRowSchedules) / sizeof(RowSchedule));
 struct RowRun {
   const RowSchedule& row;
   const Matrix& m;
-  void (*kernel)(const float*, float*, int, int);
   size_t sliceBytes = 0;     // shared memory that a block asks for
   size_t maxSliceBytes = 0;  // and the most that it can get
 
   RowRun(const RowSchedule& rowSchedule, const Matrix& matrix)
-      : row(rowSchedule),
-        m(matrix),
-        kernel(row.schedule == Schedule::kTwoReads ? normaliseRowTwoReads
-               : row.schedule == Schedule::kShared ? normaliseRowShared
-                                                   : normaliseRowCluster) {
-    if (row.schedule == Schedule::kCopy) return;
-    if (row.schedule == Schedule::kTwoReads) return;
-    sliceBytes =
-        size_t(sliceFloats(m.length, row.clusterBlocks)) * sizeof(float);
+      : row(rowSchedule), m(matrix) {
+    if (!row.holdsRow) return;
+    const int blocks = std::max(row.clusterBlocks, 1);
+    sliceBytes = size_t(sliceFloats(m.length, blocks)) * sizeof(float);
     cudaFuncAttributes attributes;
-    CUDA_CHECK(cudaFuncGetAttributes(&attributes,
-                                     reinterpret_cast<const void*>(kernel)));
+    CUDA_CHECK(cudaFuncGetAttributes(
+        &attributes, reinterpret_cast<const void*>(row.kernel)));
     const int most = deviceAttribute(cudaDevAttrMaxSharedMemoryPerBlockOptin) -
                      int(attributes.sharedSizeBytes);
     CUDA_CHECK(cudaFuncSetAttribute(
-        kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most));
+        row.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most));
     maxSliceBytes = size_t(most);
   }
 
@@ -920,39 +894,38 @@ struct RowRun {
                          row.clusterBlocks);
   }
 
-  // How many rows are in progress at once; 0 where this cannot run. A copy
-  // knows no rows.
+  // How many rows are in progress; 0 where this cannot run. 1 for the copy.
   int rowsAtOnce(int threads, const Device& device) const {
-    if (row.schedule == Schedule::kCopy) return 1;
+    if (row.kernel == nullptr) return 1;
     if (!fits()) return 0;
-    if (row.schedule == Schedule::kCluster) {
-      return clustersAtOnce(kernel, shape(threads));
+    if (row.clusterBlocks > 0) {
+      return clustersAtOnce(row.kernel, shape(threads));
     }
     int blocksAnSm = 0;
     CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-        &blocksAnSm, kernel, threads, sliceBytes));
+        &blocksAnSm, row.kernel, threads, sliceBytes));
     return blocksAnSm * device.sms;
   }
 
   void launch(int threads, const float* in, float* out) const {
-    if (row.schedule == Schedule::kCluster) {
-      const ClusterLaunch clusters = shape(threads);
-      CUDA_CHECK(cudaLaunchKernelEx(&clusters.config, kernel, in, out,
-                                    m.length, m.pitch));
-    } else if (row.schedule == Schedule::kCopy) {
+    if (row.kernel == nullptr) {
       const size_t n = m.bytes() / sizeof(float4);
       copyVectors<<<unsigned((n + threads - 1) / threads), threads>>>(
           reinterpret_cast<const float4*>(in), reinterpret_cast<float4*>(out),
           n);
+    } else if (row.clusterBlocks > 0) {
+      const ClusterLaunch clusters = shape(threads);
+      CUDA_CHECK(cudaLaunchKernelEx(&clusters.config, row.kernel, in, out,
+                                    m.length, m.pitch));
     } else {
-      kernel<<<unsigned(m.rows), threads, sliceBytes>>>(in, out, m.length,
-                                                        m.pitch);
+      row.kernel<<<unsigned(m.rows), threads, sliceBytes>>>(in, out, m.length,
+                                                            m.pitch);
     }
     CUDA_CHECK(cudaGetLastError());
   }
 };
 
-// Counts the floats of the result that are wrong: not exactly rowValue times
+// Counts the floats of the result that are wrong: not exactly valueAt times
 // the scale of the row (1 where scale is null: a copy), or, between two rows,
 // not the poison any more.
 __global__ void countWrong(const float* got, Matrix m, const float* scale,
@@ -964,7 +937,7 @@ __global__ void countWrong(const float* got, Matrix m, const float* scale,
     bool right = __float_as_uint(got[i]) == 0xFFFFFFFFu;
     if (c < m.length) {
       const float factor = scale == nullptr ? 1.0f : scale[r];
-      right = got[i] == rowValue(r * m.length + c) * factor;
+      right = got[i] == valueAt(r * m.length + c, Data::kRows) * factor;
     }
     if (!right) atomicAdd(wrong, 1ull);
   }
@@ -985,12 +958,12 @@ struct MatrixRun {
         scale(m.rows),
         wrong(1) {
     CUDA_CHECK(cudaMemset(in.data, 0xFF, m.bytes()));
-    fillMatrix<<<2048, 256>>>(in.data, m);
+    fillMatrix<<<2048, 256>>>(in.data, m, Data::kRows);
     std::vector<float> scales(m.rows);
     std::uint64_t i = 0;
     for (float& value : scales) {
       double sum = 0.0;
-      for (int k = 0; k < m.length; ++k) sum += double(rowValue(i++));
+      for (int k = 0; k < m.length; ++k) sum += valueAt(i++, Data::kRows);
       value = 1.0f / float(sum);
     }
     CUDA_CHECK(cudaMemcpy(scale.data, scales.data(), m.rows * sizeof(float),
@@ -1003,8 +976,7 @@ struct MatrixRun {
     unsigned long long n = 0;
     CUDA_CHECK(cudaMemset(wrong.data, 0, sizeof(n)));
     countWrong<<<2048, 256>>>(
-        out.data, m, row.schedule == Schedule::kCopy ? nullptr : scale.data,
-        wrong.data);
+        out.data, m, row.kernel == nullptr ? nullptr : scale.data, wrong.data);
     CUDA_CHECK(cudaGetLastError());
     CUDA_CHECK(cudaMemcpy(&n, wrong.data, sizeof(n), cudaMemcpyDeviceToHost));
     return n;
@@ -1020,86 +992,76 @@ struct MatrixRun {
   }
 };
 
-size_t matrixBytes() {
-  const size_t rows = size_t(kMatrixElems) >> kMinRowLog;
-  return (2 * size_t(kMatrixElems) + rows) * sizeof(float) + 8;
-}
+// threads: 0 where no block size can run. ms: 0 there, and where a result is
+// wrong.
+struct RowResult {
+  double ms = 0.0, spread = 0.0;
+  int threads = 0, atOnce = 0;
+};
 
-// Rows shorter than a cluster, partial last vectors, lengths that nothing
-// divides: every schedule, with every block size.
-void checkRaggedRows(const Device& device) {
-  int checked = 0, cannot = 0;
-  for (int length : {1, 3, 5, 7, 31, 1000, 4097, (1 << 15) + 3}) {
-    MatrixRun data(Matrix(5, length));
-    for (const RowSchedule& row : kRowSchedules) {
-      if (row.schedule == Schedule::kCopy) continue;
-      const RowRun run(row, data.m);
-      for (int threads : kRowThreads) {
-        if (run.rowsAtOnce(threads, device) == 0) {
-          ++cannot;
-          continue;
-        }
-        data.poison();
-        run.launch(threads, data.in.data, data.out.data);
-        const unsigned long long wrong = data.wrongFloats(row);
-        gate("ragged-rows-exact", wrong == 0,
-             "%s, length %d, %d threads: %llu floats are wrong", row.label,
-             length, threads, wrong);
-        ++checked;
-      }
-    }
-  }
-  gate("ragged-rows-ran", checked > 0, "no schedule can run here");
-  std::printf(
-      "Rows of 1 to %d floats: %d launches compared, %d cannot run here.\n",
-      (1 << 15) + 3, checked, cannot);
-}
-
-// Checks and times a row with each block size and keeps the fastest; a time
-// of 0 where none can run or one is wrong.
-Timing checkAndTime(const RowRun& run, MatrixRun& data, const Device& device,
-                    int* bestThreads) {
+// Checks a row with each block size; where `timed`, also times it and keeps
+// the fastest.
+RowResult checkAndTime(const RowRun& run, MatrixRun& data,
+                       const Device& device, bool timed = true) {
   const char* label = run.row.label;
   const int length = data.m.length;
-  Timing best;
+  RowResult best;
   for (int threads : kRowThreads) {
-    if (run.rowsAtOnce(threads, device) == 0) continue;
+    const int atOnce = run.rowsAtOnce(threads, device);
+    if (atOnce == 0) continue;
     auto launch = [&](int) {
       run.launch(threads, data.in.data, data.out.data);
     };
     data.poison();
     launch(0);
     unsigned long long wrong = data.wrongFloats(run.row);
-    bool right = gate("matrix-exact", wrong == 0,
-                      "%s, length %d, %d threads: %llu floats are wrong",
-                      label, length, threads, wrong);
+    const char* format = "%s, length %d, %d threads: %llu floats are wrong";
+    bool right = timed ? gate("matrix-exact", wrong == 0, format, label,
+                              length, threads, wrong)
+                       : gate("ragged-rows-exact", wrong == 0, format, label,
+                              length, threads, wrong);
     data.plantFault();
     const unsigned long long planted = data.wrongFloats(run.row);
     right &= gate("comparison-convicts", planted == wrong + 1,
                   "%s, length %d: %llu wrong floats, with one planted %llu",
                   label, length, wrong, planted);
+    if (!timed) {
+      best.threads = threads;
+      continue;
+    }
     data.poison();
     const Timing timing = timeKernel(launch);
     wrong = data.wrongFloats(run.row);
-    right &= gate("timed-matrix-exact", wrong == 0,
-                  "%s, length %d, %d threads: %llu floats are wrong", label,
-                  length, threads, wrong);
-    if (!right) {
-      *bestThreads = threads;
-      return Timing();
-    }
+    right &= gate("timed-matrix-exact", wrong == 0, format, label, length,
+                  threads, wrong);
+    if (!right) return {0.0, 0.0, threads, atOnce};
     if (best.ms == 0.0 || timing.ms < best.ms) {
-      best = timing;
-      *bestThreads = threads;
+      best = {timing.ms, timing.spread, threads, atOnce};
     }
   }
   if (best.ms > 0.0) {
     CUDA_CHECK(cudaProfilerStart());  // a profiler records this launch
-    run.launch(*bestThreads, data.in.data, data.out.data);
+    run.launch(best.threads, data.in.data, data.out.data);
     CUDA_CHECK(cudaDeviceSynchronize());
     CUDA_CHECK(cudaProfilerStop());
   }
   return best;
+}
+
+// Rows shorter than a cluster, partial last vectors, lengths that nothing
+// divides: every schedule, with every block size.
+void checkRaggedRows(const Device& device) {
+  int ran = 0;
+  for (int length : {1, 3, 5, 7, 31, 1000, 4097, (1 << 15) + 3}) {
+    MatrixRun data(Matrix(5, length));
+    for (const RowSchedule& row : kRowSchedules) {
+      const RowRun run(row, data.m);
+      if (checkAndTime(run, data, device, false).threads > 0) ++ran;
+    }
+  }
+  gate("ragged-rows-ran", ran > 8, "no schedule but the copy can run here");
+  std::printf("Rows of 1 to %d floats: %d rows of the table compared.\n",
+              (1 << 15) + 3, ran);
 }
 
 void rowsInClusters(const Device& device) {
@@ -1123,27 +1085,25 @@ void rowsInClusters(const Device& device) {
       std::printf("cudaMemcpyAsync of the matrix: %.4f ms, %.0f GB/s\n",
                   timing.ms, kUsefulBytes / timing.ms / 1e6);
     }
-    Timing timings[kSchedules];
-    int threads[kSchedules] = {}, atOnce[kSchedules] = {};
+    RowResult results[kSchedules];
     double copyMs = 0.0, oneBlockMs = 0.0, clusterMs = 0.0, twoReadsMB = 0.0;
     for (int k = 0; k < kSchedules; ++k) {
-      const Schedule schedule = kRowSchedules[k].schedule;
-      const RowRun run(kRowSchedules[k], data.m);
-      timings[k] = checkAndTime(run, data, device, &threads[k]);
+      const RowSchedule& row = kRowSchedules[k];
+      const RowRun run(row, data.m);
+      const RowResult& result = results[k] = checkAndTime(run, data, device);
       // Larger clusters may find too few SMs together on a small card.
-      if (run.fits() && run.row.clusterBlocks <= 2) {
-        gate("rows-that-fit-ran", threads[k] > 0, "%s, length %d",
-             run.row.label, data.m.length);
+      if (run.fits() && row.clusterBlocks <= 2) {
+        gate("rows-that-fit-ran", result.threads > 0, "%s, length %d",
+             row.label, data.m.length);
       }
-      if (timings[k].ms == 0.0) continue;
-      atOnce[k] = run.rowsAtOnce(threads[k], device);
-      if (schedule == Schedule::kTwoReads) {
-        twoReadsMB = double(atOnce[k]) * data.m.length * sizeof(float) / 1e6;
+      if (result.ms == 0.0) continue;
+      if (row.kernel == normaliseRowTwoReads) {
+        twoReadsMB = double(result.atOnce) * data.m.length * 4 / 1e6;
       }
-      double& best = schedule == Schedule::kCopy      ? copyMs
-                     : schedule == Schedule::kCluster ? clusterMs
-                                                      : oneBlockMs;
-      if (best == 0.0 || timings[k].ms < best) best = timings[k].ms;
+      double& best = row.kernel == nullptr   ? copyMs
+                     : row.clusterBlocks > 0 ? clusterMs
+                                             : oneBlockMs;
+      if (best == 0.0 || result.ms < best) best = result.ms;
     }
 
     std::printf(
@@ -1156,32 +1116,34 @@ void rowsInClusters(const Device& device) {
         "row", "a block", "once", "ms", "spread", "GB/s", "copy", "peak",
         "one-block");
     for (int k = 0; k < kSchedules; ++k) {
-      const char* label = kRowSchedules[k].label;
-      const RowRun run(kRowSchedules[k], data.m);
+      const RowResult& result = results[k];
+      const RowSchedule& row = kRowSchedules[k];
+      const RowRun run(row, data.m);
       if (!run.fits()) {
         std::printf("%-38s does not fit: %zu KiB a block, %zu KiB at most\n",
-                    label, run.sliceBytes / 1024, run.maxSliceBytes / 1024);
-      } else if (threads[k] == 0) {
-        std::printf("%-38s skipped: no such cluster runs here\n", label);
+                    row.label, run.sliceBytes / 1024,
+                    run.maxSliceBytes / 1024);
+      } else if (result.threads == 0) {
+        std::printf("%-38s skipped: no such cluster runs here\n", row.label);
       }
-      if (timings[k].ms == 0.0) continue;  // not here, or not right
-      const bool copy = kRowSchedules[k].schedule == Schedule::kCopy;
-      const double gbs = kUsefulBytes / timings[k].ms / 1e6;
+      if (result.ms == 0.0) continue;  // not here, or not right
+      const bool copy = row.kernel == nullptr;
+      const double gbs = kUsefulBytes / result.ms / 1e6;
       char ratio[16];
-      std::snprintf(ratio, sizeof(ratio), "%.2f", oneBlockMs / timings[k].ms);
-      std::printf("%-38s %7d %7s %8.4f %5.1f%% %5.0f %6s %6s %9s\n", label,
-                  threads[k], copy ? "-" : std::to_string(atOnce[k]).c_str(),
-                  timings[k].ms, 100.0 * timings[k].spread, gbs,
-                  percent(copyMs, timings[k].ms).c_str(),
+      std::snprintf(ratio, sizeof(ratio), "%.2f", oneBlockMs / result.ms);
+      std::printf("%-38s %7d %7s %8.4f %5.1f%% %5.0f %6s %6s %9s\n", row.label,
+                  result.threads,
+                  copy ? "-" : std::to_string(result.atOnce).c_str(),
+                  result.ms, 100.0 * result.spread, gbs,
+                  percent(copyMs, result.ms).c_str(),
                   percent(gbs, device.peakGBs).c_str(), copy ? "-" : ratio);
     }
     if (clusterMs > 0.0 && oneBlockMs > 0.0) {
+      const double times = oneBlockMs / clusterMs;
       char line[100];
       std::snprintf(line, sizeof(line), "  2^%d: %.2f times, %s of the copy\n",
-                    log, oneBlockMs / clusterMs,
-                    percent(copyMs, clusterMs).c_str());
+                    log, times, percent(copyMs, clusterMs).c_str());
       summary += line;
-      const double times = oneBlockMs / clusterMs;
       if (twoReadsMB * 1e6 <= double(device.l2Bytes)) {
         inL2 = std::max(inL2, times);
       } else {
@@ -1215,8 +1177,10 @@ int main() try {
         device.name.c_str());
   }
   if (code == 0) {
-    code = requireMemory(device, std::max(costBytes(device), matrixBytes()) +
-                                     (size_t(16) << 20));
+    code = requireMemory(
+        device, (size_t(16) << 20) +
+                    std::max(sumCopies(device).bytes(),
+                             2 * size_t(kMatrixElems) * sizeof(float)));
   }
   if (code != 0) return code;
 
