@@ -34,7 +34,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -480,7 +479,7 @@ __device__ inline float4 loadAndKeep(const float4* address) {
       "  ld.global.L2::cache_hint.v4.f32 {%0, %1, %2, %3}, [%4], policy;\n"
       "}"
       : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
-      : "l"(address));
+      : "l"(__cvta_generic_to_global(address)));
   return v;
 }
 
@@ -502,8 +501,9 @@ __global__ void normaliseRowTwoReads(const float* in, float* out, int length,
   for (int i = t; i < whole; i += tile) {
     float4 v[kRowLoads];
 #pragma unroll
-    for (int k = 0; k < kRowLoads; ++k)
+    for (int k = 0; k < kRowLoads; ++k) {
       v[k] = loadAndKeep(from + i + k * width);
+    }
 #pragma unroll
     for (int k = 0; k < kRowLoads; ++k) sum += sum4(v[k]);
   }
@@ -765,8 +765,7 @@ void costOfClusters(const Device& device) {
       "spread", "GB/s", "peak", "baseline");
 
   const Matrix copies = sumCopies(device);
-  DeviceArray<float> input(copies.bytes() / sizeof(float));
-  DeviceArray<float> results(kMaxLaunches);
+  DeviceArray<float> input(copies.rows * copies.pitch), results(kMaxLaunches);
   const double want = positionSum();
   double baselineMs = 0.0, clusterMs = 0.0, fewMs = 0.0;
   for (const CostRow& row : kCostRows) {
@@ -953,8 +952,8 @@ struct MatrixRun {
 
   explicit MatrixRun(const Matrix& matrix)
       : m(matrix),
-        in(m.bytes() / sizeof(float)),
-        out(m.bytes() / sizeof(float)),
+        in(m.rows * m.pitch),
+        out(m.rows * m.pitch),
         scale(m.rows),
         wrong(1) {
     CUDA_CHECK(cudaMemset(in.data, 0xFF, m.bytes()));
@@ -984,7 +983,7 @@ struct MatrixRun {
 
   // Moves the last float to the next one that there is.
   void plantFault() {
-    float* last = out.data + m.bytes() / sizeof(float) - 1;
+    float* last = out.data + m.rows * m.pitch - 1;
     std::uint32_t bits = 0;
     CUDA_CHECK(cudaMemcpy(&bits, last, 4, cudaMemcpyDeviceToHost));
     ++bits;
