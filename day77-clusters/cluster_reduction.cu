@@ -574,8 +574,9 @@ __device__ inline void writeSlice(float* to, int count, const float4* slice,
   }
 }
 
-// What changed: the row stays in shared memory, so it is read once. It must
-// fit in one SM.
+// What changed: the row stays in shared memory, so it is read once.
+// One thread: one float4 in blockDim.x. One warp: 512 bytes an access.
+// Launch assumption: one block a row, whole warps; the row fits in one SM.
 __global__ void normaliseRowShared(const float* in, float* out, int length,
                                    int pitch) {
   extern __shared__ __align__(kSliceAlign) float4 slice[];
@@ -586,6 +587,7 @@ __global__ void normaliseRowShared(const float* in, float* out, int length,
 
 // What changed: a cluster shares the row. Each block holds its slice in its
 // own shared memory; only the blocks' sums, 4 bytes each, travel.
+// One thread: as above, of a slice. One warp: lane r reads block r's sum.
 // Launch assumption: one cluster a row, at most 32 blocks each.
 // snippet: row-in-cluster
 __global__ void normaliseRowCluster(const float* in, float* out, int length,
@@ -721,12 +723,14 @@ double positionSum() {
 }
 
 // Launch i adds into word i of the results: the first `launches` words must
-// hold `want`, and the others must still be zero.
-bool resultsAre(const float* d_results, int launches, double want) {
+// hold `want`, and the others must still be zero. Then all are zero again.
+bool resultsAre(float* d_results, int launches, double want) {
+  constexpr size_t kBytes = kMaxLaunches * sizeof(float);
   std::vector<float> words(kMaxLaunches);
   CUDA_CHECK(cudaGetLastError());
-  CUDA_CHECK(cudaMemcpy(words.data(), d_results, kMaxLaunches * sizeof(float),
-                        cudaMemcpyDeviceToHost));
+  CUDA_CHECK(
+      cudaMemcpy(words.data(), d_results, kBytes, cudaMemcpyDeviceToHost));
+  CUDA_CHECK(cudaMemset(d_results, 0, kBytes));
   for (int i = 0; i < kMaxLaunches; ++i) {
     const double expected = i < launches ? want : 0.0;
     if (!(double(words[i]) == expected)) {
@@ -766,6 +770,7 @@ void costOfClusters(const Device& device) {
 
   const Matrix copies = sumCopies(device);
   DeviceArray<float> input(copies.rows * copies.pitch), results(kMaxLaunches);
+  CUDA_CHECK(cudaMemset(results.data, 0, kMaxLaunches * sizeof(float)));
   const double want = positionSum();
   double baselineMs = 0.0, clusterMs = 0.0, fewMs = 0.0;
   for (const CostRow& row : kCostRows) {
@@ -795,12 +800,8 @@ void costOfClusters(const Device& device) {
       CUDA_CHECK(cudaMemset(input.data, 0xFF, copies.bytes()));
       fillMatrix<<<2048, 256>>>(input.data, copies, data);
     };
-    auto clear = [&] {
-      CUDA_CHECK(cudaMemset(results.data, 0, kMaxLaunches * sizeof(float)));
-    };
 
     fill(Data::kOnes);
-    clear();
     CUDA_CHECK(cudaProfilerStart());  // a profiler records this launch
     launch(0);
     CUDA_CHECK(cudaDeviceSynchronize());
@@ -808,12 +809,10 @@ void costOfClusters(const Device& device) {
     bool right = gate("sum-of-ones-exact", resultsAre(results.data, 1, kElems),
                       "%s", row.label);
     fill(Data::kPosition);
-    clear();
     for (int i = 0; i < kRepetitions; ++i) launch(i);
     right &=
         gate("repetitions-exact", resultsAre(results.data, kRepetitions, want),
              "%s, one of %d launches", row.label, kRepetitions);
-    clear();
     const Timing timing = timeKernel(launch);
     right &=
         gate("timed-sums-exact",
