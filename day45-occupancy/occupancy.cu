@@ -969,10 +969,8 @@ inline void printCurve(std::vector<Result> results, const Device& device,
   }
   std::printf(
       "ns: bytes in flight on all SMs / bytes loaded a second: what a load\n"
-      "takes, or more where SMs are not always full. Bars of -: at most "
-      "these.\n"
-      "Little's law: bytes in flight = latency x rate. A load from DRAM "
-      "takes\n"
+      "takes, more where not all warps wait for loads. Bars of -: at most.\n"
+      "Little's law: bytes in flight = latency x rate. A DRAM load takes\n"
       "%.0f ns with nothing else running (pointer chase). %.0f GB/s of\n"
       "loads, 2/3 of %s, need at least %.0f bytes on each of %d SMs.\n",
       latencyNs, rate, goal, need, device.sms);
