@@ -41,7 +41,12 @@
 #include <string>
 #include <vector>
 #ifndef LESSON_NO_CUB
+#include <cub/version.cuh>
+#if CUB_VERSION < 200200  // before CUDA 12.2: it counts elements in an int
+#define LESSON_NO_CUB
+#else
 #include <cub/device/device_reduce.cuh>
+#endif
 #endif
 
 // ---- helpers: the same text, byte for byte, in every lesson ---------------
@@ -886,7 +891,7 @@ void printLadder(const Device& device, const Work& work) {
   }
   gate("rows-printed", printed == kRowCount, "%d of %d", printed, kRowCount);
 #ifdef LESSON_NO_CUB
-  std::printf("LESSON_NO_CUB: built without the library row.\n");
+  std::printf("LESSON_NO_CUB or CUDA before 12.2: no library row.\n");
 #endif
 
   DeviceArray<float> out(static_cast<size_t>(kElems));
