@@ -23,7 +23,8 @@
 //
 // Build: nvcc -std=c++17 -O3 -arch=sm_75 -o reduction_1 reduction_1.cu
 // Run:   ./reduction_1
-// Verified: UNVERIFIED
+// Verified: NVIDIA H200, compute capability 9.0, driver 580.159.04, CUDA 13.0,
+//   2026-11-29, evidence/day24-reduction/run-2026-11-29-nvidia-h200-sm_75.txt
 
 #include <cuda_profiler_api.h>
 #include <cuda_runtime.h>

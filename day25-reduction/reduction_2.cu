@@ -23,7 +23,8 @@
 //        -DLESSON_NO_CUB leaves the library row out and compiles faster,
 //        -DLESSON_QUICK makes the inputs small, for compute-sanitizer.
 // Run:   ./reduction_2
-// Verified: UNVERIFIED
+// Verified: NVIDIA H200, compute capability 9.0, driver 580.159.04, CUDA 13.0,
+//   2026-11-29, evidence/day25-reduction/run-2026-11-29-nvidia-h200-sm_75.txt
 
 #include <cuda_profiler_api.h>
 #include <cuda_runtime.h>

@@ -30,7 +30,8 @@
 //
 // Build: nvcc -std=c++17 -O3 -arch=sm_75 -o occupancy occupancy.cu
 // Run:   ./occupancy
-// Verified: UNVERIFIED
+// Verified: NVIDIA H200, compute capability 9.0, driver 580.159.04, CUDA 13.0,
+//   2026-11-29, evidence/day45-occupancy/run-2026-11-29-nvidia-h200-sm_75.txt
 
 #include <cuda_profiler_api.h>
 #include <cuda_runtime.h>

@@ -22,7 +22,8 @@
 // Build:
 //   nvcc -std=c++17 -O3 -arch=sm_90 -o cluster_reduction cluster_reduction.cu
 // Run:   ./cluster_reduction
-// Verified: UNVERIFIED
+// Verified: NVIDIA H200, compute capability 9.0, driver 580.159.04, CUDA 13.0,
+//   2026-11-29, evidence/day77-clusters/run-2026-11-29-nvidia-h200-sm_90.txt
 
 #include <cooperative_groups.h>
 #include <cuda_pipeline_primitives.h>
