@@ -16,7 +16,6 @@ include("${CMAKE_CURRENT_LIST_DIR}/evidence-file.cmake")
 if(NOT DEFINED ROOT)
   cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH ROOT)
 endif()
-set_property(GLOBAL PROPERTY page_faults "")
 
 # --- Numbers -----------------------------------------------------------------
 

@@ -13,7 +13,6 @@
 # CUBIN_DIR: holds <name>.sm_XX.cubin; where NVCC has the recorded version
 #   their hashes are compared too.
 include("${CMAKE_CURRENT_LIST_DIR}/evidence-file.cmake")
-set_property(GLOBAL PROPERTY page_faults "")
 lessons_listed("${ROOT}" listed)
 string(REPLACE "," ";" LESSONS "${LESSONS}")
 if(LESSONS STREQUAL "")

@@ -36,28 +36,13 @@ if(NOT DEFINED ROOT)
 endif()
 include("${CMAKE_CURRENT_LIST_DIR}/evidence-file.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/programs.cmake")
-set_property(GLOBAL PROPERTY page_faults "")
-if(NOT DEFINED NVCC)
-  set(NVCC nvcc)
-endif()
-if(NOT DEFINED NVIDIA_SMI)
-  set(NVIDIA_SMI nvidia-smi)
-endif()
-if(NOT DEFINED SANITIZER)
-  set(SANITIZER compute-sanitizer)
-endif()
-if(NOT DEFINED WORK)
-  set(WORK "${ROOT}/build/mutants-work")
-endif()
-if(NOT DEFINED TIMEOUT)
-  set(TIMEOUT 40)  # seconds a run; ten times as many under a sanitizer
-endif()
-if(NOT DEFINED JOBS)
-  set(JOBS 4)  # runs at a time; each may need a gigabyte of the card
-endif()
-if(NOT DEFINED LEAST)
-  set(LEAST 10)  # edits a lesson
-endif()
+default(NVCC nvcc)
+default(NVIDIA_SMI nvidia-smi)
+default(SANITIZER compute-sanitizer)
+default(WORK "${ROOT}/build/mutants-work")
+default(TIMEOUT 40)  # seconds a run; ten times as many under a sanitizer
+default(JOBS 4)  # runs at a time; each may need a gigabyte of the card
+default(LEAST 10)  # edits a lesson
 
 # read_mutants(path folder): reads the edits of a lesson; the global property
 # MUTANTS lists their ids, and "ID KEY" holds each part.

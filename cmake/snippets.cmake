@@ -189,7 +189,6 @@ endif()
 
 string(RANDOM LENGTH 8 tag)
 set(new "${OUT}.new-${tag}")
-set_property(GLOBAL PROPERTY page_faults "")
 set_property(GLOBAL PROPERTY snippet_index "")
 set(folders "")
 set(paths "")

@@ -4,6 +4,13 @@
 # the rest): it is walked a line at a time and handed to functions by the name
 # of its variable.
 
+# default(NAME value): an argument of the script where none was given.
+function(default name value)
+  if(NOT DEFINED ${name})
+    set(${name} "${value}" PARENT_SCOPE)
+  endif()
+endfunction()
+
 # take_line(text line): moves the first line of variable `text` to variable
 # `line`, without its newline.
 function(take_line text_name line_name)

@@ -24,7 +24,6 @@ endif()
 if(NOT DEFINED WORK)
   set(WORK "${ROOT}/build/weave")
 endif()
-set_property(GLOBAL PROPERTY page_faults "")
 
 # fenced(language content_name result_name): a fenced code block.
 function(fenced language content_name result_name)
