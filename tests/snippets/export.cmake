@@ -26,6 +26,7 @@ function(must condition_text)
   endif()
 endfunction()
 function(must_say text)
+  string(REGEX REPLACE "[ \n]+" " " said "${said}")  # CMake wraps messages
   string(FIND "${said}" "${text}" at)
   if(at EQUAL -1)
     message(FATAL_ERROR "'${text}' is not in:\n${said}")
