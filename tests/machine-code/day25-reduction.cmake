@@ -45,4 +45,10 @@ endforeach()
 rule(v9-ordered-ticket KERNEL reduceVectorizedAtomic
   COUNT "MEMBAR|CCTL" EQUAL 0)
 
+# The last block has 16 partials a lane under way before it adds the first.
+foreach(kernel reduceLastBlock reduceInFlight)
+  rule(v9-partials-in-flight KERNEL ${kernel}
+    RUN "LDG[^ ]*\\.STRONG\\.GPU" UNTIL "FADD" EQUAL 16)
+endforeach()
+
 rule(no-local-memory KERNEL ALL COUNT "LDL|STL" EQUAL 0)
