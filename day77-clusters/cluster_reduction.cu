@@ -297,7 +297,7 @@ Timing timeKernel(Launch launch) {
 
 // ---- what a student may edit ----------------------------------------------
 
-// Part 1. 611 = 13 x 47: no block size divides the length.
+// Part 1. The length is odd: no block size divides it.
 constexpr int kElems = (kQuick ? 1 << 16 : 1 << 24) - 611;
 constexpr int kThreadsPerBlock = 256;
 constexpr int kMaxClusterBlocks = 16;  // 8 is portable, more is an opt-in
@@ -318,8 +318,9 @@ static_assert(kThreadsPerBlock >= 32 && kThreadsPerBlock <= 1024 &&
               "the tree halves the block: a power of two from 32 to 1024");
 static_assert(kMaxClusterBlocks >= 1 && kMaxClusterBlocks <= 32,
               "one lane of a warp reads the sum of one block");
-static_assert(double(kMaxValue) * (1 << kMaxRowLog) < double(1 << 24),
-              "the sum of a row is exact in any order only below 2^24");
+static_assert(kMaxValue > 0 &&
+                  double(kMaxValue) * (1 << kMaxRowLog) < double(1 << 24),
+              "a row has a positive sum, exact in any order only below 2^24");
 constexpr bool wholeWarps() {
   for (int threads : kRowThreads) {
     if (threads < 32 || threads > 1024 || threads % 32 != 0) return false;
@@ -327,9 +328,10 @@ constexpr bool wholeWarps() {
   return true;
 }
 static_assert(wholeWarps(), "a block of a row has 1 to 32 whole warps");
-static_assert(kMinRowLog >= 0 && kMinRowLog <= kMaxRowLog &&
-                  kMatrixElems % (1 << kMaxRowLog) == 0,
-              "every row length must divide the matrix");
+static_assert(kMinRowLog >= 6 && kMinRowLog <= kMaxRowLog &&
+                  kMatrixElems > 0 && kMatrixElems % (1 << kMaxRowLog) == 0,
+              "rows of whole 256 bytes, of which every length divides the "
+              "matrix");
 
 // ---- input ----------------------------------------------------------------
 
@@ -541,8 +543,8 @@ __host__ __device__ inline int sliceFloats(int length, int blocks) {
 
 // Brings `count` floats into shared memory and returns the thread's share of
 // their sum. The copies are asynchronous: they pass no register, so all of a
-// thread's are in flight at once. A thread reads only what it brought itself,
-// so no block barrier is needed.
+// thread's can be in flight at once. A thread reads only what it brought
+// itself, so no block barrier is needed.
 __device__ inline float holdSlice(const float* from, int count,
                                   float4* slice) {
   const int vectors = count / 4, t = threadIdx.x, width = blockDim.x;
@@ -707,6 +709,8 @@ constexpr CostRow kCostRows[] = {
     {"dsm, cluster of 16", Grid::kClusters, 16},
     {"few blocks", Grid::kOneWave, 0},
 };
+constexpr char kSkipped[] =
+    "skipped: this card or kMaxClusterBlocks allows none";
 
 // The sum of the position data, in double. Every partial and every running
 // sum is exact in float, in whatever order, while the positive and the
@@ -743,9 +747,10 @@ bool resultsAre(float* d_results, int launches, double want) {
   return true;
 }
 
-// Copies of the input of part 1, with NaN after each.
+// Copies of the input of part 1, with NaN after each; one a launch suffices.
 Matrix sumCopies(const Device& device) {
-  return {size_t(copiesBeyondL2(device, kElems * sizeof(float))), kElems, 64};
+  const int copies = copiesBeyondL2(device, kElems * sizeof(float));
+  return {size_t(std::min(copies, kMaxLaunches)), kElems, 64};
 }
 
 void costOfClusters(const Device& device) {
@@ -783,8 +788,7 @@ void costOfClusters(const Device& device) {
       atomics = shape.config.gridDim.x / row.clusterBlocks;
       atOnce = clustersAtOnce(reduceClusterDsm, shape);
       if (atOnce == 0) {
-        std::printf("%-20s skipped: clusters here have at most %d blocks\n",
-                    row.label, std::min(largest, kMaxClusterBlocks));
+        std::printf("%-20s %s\n", row.label, kSkipped);
         continue;
       }
     }
@@ -846,83 +850,88 @@ void costOfClusters(const Device& device) {
 
 // ---- part 2: checks, times, table -----------------------------------------
 
+// slices: how many blocks hold the row in shared memory; 0: it is not held,
+// 2 or more: they are a cluster.
 struct RowSchedule {
   const char* label;
   void (*kernel)(const float*, float*, int, int);  // none: the copy
-  bool holdsRow;                                   // in shared memory
-  int clusterBlocks;                               // 0: not in clusters
+  int slices;
 };
 
 constexpr RowSchedule kRowSchedules[] = {
-    {"copy (ceiling)", nullptr, false, 0},
-    {"one block a row, two reads", normaliseRowTwoReads, false, 0},
-    {"one block a row, row in shared memory", normaliseRowShared, true, 0},
-    {"cluster of 2 a row", normaliseRowCluster, true, 2},
-    {"cluster of 4 a row", normaliseRowCluster, true, 4},
-    {"cluster of 8 a row", normaliseRowCluster, true, 8},
+    {"copy (ceiling)", nullptr, 0},
+    {"one block a row, two reads", normaliseRowTwoReads, 0},
+    {"one block a row, row in shared memory", normaliseRowShared, 1},
+    {"cluster of 2 a row", normaliseRowCluster, 2},
+    {"cluster of 4 a row", normaliseRowCluster, 4},
+    {"cluster of 8 a row", normaliseRowCluster, 8},
 };
 constexpr int kSchedules = int(sizeof(kRowSchedules) / sizeof(RowSchedule));
 
-// One row of the table on one matrix: how it is launched, and whether it can
-// be.
-struct RowRun {
-  const RowSchedule& row;
-  const Matrix& m;
-  size_t sliceBytes = 0;     // shared memory that a block asks for
-  size_t maxSliceBytes = 0;  // and the most that it can get
+// Bytes of shared memory that a block of the row asks for.
+size_t sliceBytes(const RowSchedule& row, const Matrix& m) {
+  if (row.slices == 0) return 0;
+  return size_t(sliceFloats(m.length, row.slices)) * sizeof(float);
+}
 
-  RowRun(const RowSchedule& rowSchedule, const Matrix& matrix)
-      : row(rowSchedule), m(matrix) {
-    if (!row.holdsRow) return;
-    const int blocks = std::max(row.clusterBlocks, 1);
-    sliceBytes = size_t(sliceFloats(m.length, blocks)) * sizeof(float);
-    cudaFuncAttributes attributes;
-    CUDA_CHECK(cudaFuncGetAttributes(
-        &attributes, reinterpret_cast<const void*>(row.kernel)));
-    const int most = deviceAttribute(cudaDevAttrMaxSharedMemoryPerBlockOptin) -
-                     int(attributes.sharedSizeBytes);
-    CUDA_CHECK(cudaFuncSetAttribute(
-        row.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most));
-    maxSliceBytes = size_t(most);
-  }
+// Opts in to the most that it can get, beside the kernel's other shared
+// variables, and returns that.
+size_t maxSliceBytes(const RowSchedule& row) {
+  if (row.slices == 0) return 0;
+  cudaFuncAttributes attributes;
+  CUDA_CHECK(cudaFuncGetAttributes(&attributes,
+                                   reinterpret_cast<const void*>(row.kernel)));
+  const int most = deviceAttribute(cudaDevAttrMaxSharedMemoryPerBlockOptin) -
+                   int(attributes.sharedSizeBytes);
+  CUDA_CHECK(cudaFuncSetAttribute(
+      row.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most));
+  return size_t(most);
+}
 
-  bool fits() const { return sliceBytes <= maxSliceBytes; }
+bool fits(const RowSchedule& row, const Matrix& m) {
+  return sliceBytes(row, m) <= maxSliceBytes(row);
+}
 
-  ClusterLaunch shape(int threads) const {
-    return ClusterLaunch(m.rows * row.clusterBlocks, threads, sliceBytes,
-                         row.clusterBlocks);
-  }
+ClusterLaunch rowClusters(const RowSchedule& row, const Matrix& m, int threads,
+                          size_t bytes) {
+  return ClusterLaunch(m.rows * row.slices, threads, bytes, row.slices);
+}
 
-  // How many rows are in progress; 0 where this cannot run. 1 for the copy.
-  int rowsAtOnce(int threads, const Device& device) const {
-    if (row.kernel == nullptr) return 1;
-    if (!fits()) return 0;
-    if (row.clusterBlocks > 0) {
-      return clustersAtOnce(row.kernel, shape(threads));
-    }
-    int blocksAnSm = 0;
+// How many rows are in progress; 0 where this cannot run. 1 for the copy.
+int rowsAtOnce(const RowSchedule& row, const Matrix& m, int threads,
+               const Device& device) {
+  if (row.kernel == nullptr) return 1;
+  if (!fits(row, m)) return 0;
+  int most = 0;
+  if (row.slices > 1) {
+    most = clustersAtOnce(row.kernel,
+                          rowClusters(row, m, threads, sliceBytes(row, m)));
+  } else {
     CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-        &blocksAnSm, row.kernel, threads, sliceBytes));
-    return blocksAnSm * device.sms;
+        &most, row.kernel, threads, sliceBytes(row, m)));
+    most *= device.sms;
   }
+  return int(std::min(size_t(most), m.rows));
+}
 
-  void launch(int threads, const float* in, float* out) const {
-    if (row.kernel == nullptr) {
-      const size_t n = m.bytes() / sizeof(float4);
-      copyVectors<<<unsigned((n + threads - 1) / threads), threads>>>(
-          reinterpret_cast<const float4*>(in), reinterpret_cast<float4*>(out),
-          n);
-    } else if (row.clusterBlocks > 0) {
-      const ClusterLaunch clusters = shape(threads);
-      CUDA_CHECK(cudaLaunchKernelEx(&clusters.config, row.kernel, in, out,
-                                    m.length, m.pitch));
-    } else {
-      row.kernel<<<unsigned(m.rows), threads, sliceBytes>>>(in, out, m.length,
-                                                            m.pitch);
-    }
-    CUDA_CHECK(cudaGetLastError());
+void launchRow(const RowSchedule& row, const Matrix& m, int threads,
+               const float* in, float* out) {
+  if (row.kernel == nullptr) {
+    const size_t n = m.bytes() / sizeof(float4);
+    copyVectors<<<unsigned((n + threads - 1) / threads), threads>>>(
+        reinterpret_cast<const float4*>(in), reinterpret_cast<float4*>(out),
+        n);
+  } else if (row.slices > 1) {
+    const ClusterLaunch launch =
+        rowClusters(row, m, threads, sliceBytes(row, m));
+    CUDA_CHECK(cudaLaunchKernelEx(&launch.config, row.kernel, in, out,
+                                  m.length, m.pitch));
+  } else {
+    row.kernel<<<unsigned(m.rows), threads, sliceBytes(row, m)>>>(
+        in, out, m.length, m.pitch);
   }
-};
+  CUDA_CHECK(cudaGetLastError());
+}
 
 // Counts the floats of the result that are wrong: not exactly valueAt times
 // the scale of the row (1 where scale is null: a copy), or, between two rows,
@@ -1000,39 +1009,37 @@ struct RowResult {
 
 // Checks a row with each block size; where `timed`, also times it and keeps
 // the fastest.
-RowResult checkAndTime(const RowRun& run, MatrixRun& data,
+RowResult checkAndTime(const RowSchedule& row, MatrixRun& data,
                        const Device& device, bool timed = true) {
-  const char* label = run.row.label;
-  const int length = data.m.length;
   RowResult best;
   for (int threads : kRowThreads) {
-    const int atOnce = run.rowsAtOnce(threads, device);
+    const int atOnce = rowsAtOnce(row, data.m, threads, device);
     if (atOnce == 0) continue;
     auto launch = [&](int) {
-      run.launch(threads, data.in.data, data.out.data);
+      launchRow(row, data.m, threads, data.in.data, data.out.data);
     };
+    const char* format = "%s, length %d, %d threads: %llu floats are wrong";
     data.poison();
     launch(0);
-    unsigned long long wrong = data.wrongFloats(run.row);
-    const char* format = "%s, length %d, %d threads: %llu floats are wrong";
-    bool right = timed ? gate("matrix-exact", wrong == 0, format, label,
-                              length, threads, wrong)
-                       : gate("ragged-rows-exact", wrong == 0, format, label,
-                              length, threads, wrong);
+    unsigned long long wrong = data.wrongFloats(row);
+    bool right = timed ? gate("matrix-exact", wrong == 0, format, row.label,
+                              data.m.length, threads, wrong)
+                       : gate("ragged-rows-exact", wrong == 0, format,
+                              row.label, data.m.length, threads, wrong);
     data.plantFault();
-    const unsigned long long planted = data.wrongFloats(run.row);
+    const unsigned long long planted = data.wrongFloats(row);
     right &= gate("comparison-convicts", planted == wrong + 1,
                   "%s, length %d: %llu wrong floats, with one planted %llu",
-                  label, length, wrong, planted);
+                  row.label, data.m.length, wrong, planted);
     if (!timed) {
       best.threads = threads;
       continue;
     }
     data.poison();
     const Timing timing = timeKernel(launch);
-    wrong = data.wrongFloats(run.row);
-    right &= gate("timed-matrix-exact", wrong == 0, format, label, length,
-                  threads, wrong);
+    wrong = data.wrongFloats(row);
+    right &= gate("timed-matrix-exact", wrong == 0, format, row.label,
+                  data.m.length, threads, wrong);
     if (!right) return {0.0, 0.0, threads, atOnce};
     if (best.ms == 0.0 || timing.ms < best.ms) {
       best = {timing.ms, timing.spread, threads, atOnce};
@@ -1040,7 +1047,7 @@ RowResult checkAndTime(const RowRun& run, MatrixRun& data,
   }
   if (best.ms > 0.0) {
     CUDA_CHECK(cudaProfilerStart());  // a profiler records this launch
-    run.launch(best.threads, data.in.data, data.out.data);
+    launchRow(row, data.m, best.threads, data.in.data, data.out.data);
     CUDA_CHECK(cudaDeviceSynchronize());
     CUDA_CHECK(cudaProfilerStop());
   }
@@ -1054,8 +1061,7 @@ void checkRaggedRows(const Device& device) {
   for (int length : {1, 3, 5, 7, 31, 1000, 4097, (1 << 15) + 3}) {
     MatrixRun data(Matrix(5, length));
     for (const RowSchedule& row : kRowSchedules) {
-      const RowRun run(row, data.m);
-      if (checkAndTime(run, data, device, false).threads > 0) ++ran;
+      if (checkAndTime(row, data, device, false).threads > 0) ++ran;
     }
   }
   gate("ragged-rows-ran", ran > 8, "no schedule but the copy can run here");
@@ -1070,10 +1076,13 @@ void rowsInClusters(const Device& device) {
       "\nPart 2: where clusters pay. out = in * (1 / sum of the row), %.0f MB"
       " in, %.0f MB out.\n",
       kInBytes / 1e6, kInBytes / 1e6);
+  if (kUsefulBytes < 4.0 * double(device.l2Bytes)) {
+    std::printf("These are less than four L2: some reads come from there.\n");
+  }
   checkRaggedRows(device);
 
+  const double l2MB = double(device.l2Bytes) / 1e6;
   std::string summary;  // of the best cluster row against the best one-block
-  double inL2 = 0.0, beyondLeast = 0.0, beyondMost = 0.0;
   for (int log = kMinRowLog; log <= kMaxRowLog; ++log) {
     MatrixRun data(Matrix(size_t(kMatrixElems) >> log, 1 << log));
     if (log == kMinRowLog) {
@@ -1088,10 +1097,14 @@ void rowsInClusters(const Device& device) {
     double copyMs = 0.0, oneBlockMs = 0.0, clusterMs = 0.0, twoReadsMB = 0.0;
     for (int k = 0; k < kSchedules; ++k) {
       const RowSchedule& row = kRowSchedules[k];
-      const RowRun run(row, data.m);
-      const RowResult& result = results[k] = checkAndTime(run, data, device);
+      const RowResult& result = results[k] = checkAndTime(row, data, device);
       // Larger clusters may find too few SMs together on a small card.
-      if (run.fits() && row.clusterBlocks <= 2) {
+      const bool launches =
+          row.slices < 2 ||
+          (row.slices == 2 &&
+           clustersAtOnce(row.kernel,
+                          rowClusters(row, data.m, kRowThreads[0], 0)) > 0);
+      if (launches && fits(row, data.m)) {
         gate("rows-that-fit-ran", result.threads > 0, "%s, length %d",
              row.label, data.m.length);
       }
@@ -1099,9 +1112,9 @@ void rowsInClusters(const Device& device) {
       if (row.kernel == normaliseRowTwoReads) {
         twoReadsMB = double(result.atOnce) * data.m.length * 4 / 1e6;
       }
-      double& best = row.kernel == nullptr   ? copyMs
-                     : row.clusterBlocks > 0 ? clusterMs
-                                             : oneBlockMs;
+      double& best = row.kernel == nullptr ? copyMs
+                     : row.slices > 1      ? clusterMs
+                                           : oneBlockMs;
       if (best == 0.0 || result.ms < best) best = result.ms;
     }
 
@@ -1110,20 +1123,18 @@ void rowsInClusters(const Device& device) {
         " L2 %.0f MB.\n"
         "%-38s %7s %7s %8s %6s %5s %6s %6s %9s\n"
         "%-38s %7s %7s %8s %6s %5s %6s %6s %9s\n",
-        log, data.m.rows, twoReadsMB, double(device.l2Bytes) / 1e6, "",
-        "threads", "rows at", "time", "", "", "% of", "% of", "times best",
-        "row", "a block", "once", "ms", "spread", "GB/s", "copy", "peak",
-        "one-block");
+        log, data.m.rows, twoReadsMB, l2MB, "", "threads", "rows at", "time",
+        "", "", "% of", "% of", "times best", "row", "a block", "once", "ms",
+        "spread", "GB/s", "copy", "peak", "one-block");
     for (int k = 0; k < kSchedules; ++k) {
       const RowResult& result = results[k];
       const RowSchedule& row = kRowSchedules[k];
-      const RowRun run(row, data.m);
-      if (!run.fits()) {
+      if (!fits(row, data.m)) {
         std::printf("%-38s does not fit: %zu KiB a block, %zu KiB at most\n",
-                    row.label, run.sliceBytes / 1024,
-                    run.maxSliceBytes / 1024);
+                    row.label, sliceBytes(row, data.m) / 1024,
+                    maxSliceBytes(row) / 1024);
       } else if (result.threads == 0) {
-        std::printf("%-38s skipped: no such cluster runs here\n", row.label);
+        std::printf("%-38s %s\n", row.label, kSkipped);
       }
       if (result.ms == 0.0) continue;  // not here, or not right
       const bool copy = row.kernel == nullptr;
@@ -1138,38 +1149,31 @@ void rowsInClusters(const Device& device) {
                   percent(gbs, device.peakGBs).c_str(), copy ? "-" : ratio);
     }
     if (clusterMs > 0.0 && oneBlockMs > 0.0) {
-      const double times = oneBlockMs / clusterMs;
       char line[100];
-      std::snprintf(line, sizeof(line), "  2^%d: %.2f times, %s of the copy\n",
-                    log, times, percent(copyMs, clusterMs).c_str());
+      std::snprintf(line, sizeof(line),
+                    "  2^%d: %.2f times, %s of the copy; %.0f MB in progress,"
+                    " L2 %.0f MB\n",
+                    log, oneBlockMs / clusterMs,
+                    percent(copyMs, clusterMs).c_str(), twoReadsMB, l2MB);
       summary += line;
-      if (twoReadsMB * 1e6 <= double(device.l2Bytes)) {
-        inL2 = std::max(inL2, times);
-      } else {
-        beyondLeast = beyondMost > 0.0 ? std::min(beyondLeast, times) : times;
-        beyondMost = std::max(beyondMost, times);
-      }
     }
   }
   std::printf(
       "\nGB/s: 8 bytes an element, one read and one write, in every row; a"
       " second read does\nnot count. Threads: the fastest of those tried."
-      " The best cluster row against the\nbest one-block row:\n%s",
+      " The best cluster row against the\nbest one-block row; then what the"
+      " row with two reads has in progress:\n%s",
       summary.c_str());
-  if (inL2 > 0.0 && inL2 < beyondLeast) {
-    std::printf(
-        "While the rows in progress fit in L2, one block a row has its second"
-        " read from there,\nand the cluster reaches at most %.2f times. Where"
-        " they do not fit, it reaches %.2f to %.2f.\n",
-        inL2, beyondLeast, beyondMost);
-  }
 }
 
 int main() try {
   Device device;
   int code = openDevice(9, 0, reinterpret_cast<const void*>(&reduceClusterDsm),
                         &device);
-  if (code == 0 && deviceAttribute(cudaDevAttrClusterLaunch) == 0) {
+  if (code == 0 &&
+      (deviceAttribute(cudaDevAttrClusterLaunch) == 0 ||
+       clustersAtOnce(reduceClusterDsm,
+                      ClusterLaunch(1, kThreadsPerBlock, 0, 1)) == 0)) {
     code = refuse(
         "%s cannot launch thread block clusters.\n"
         "  Choose another GPU with CUDA_VISIBLE_DEVICES.",
