@@ -824,10 +824,11 @@ void costOfClusters(const Device& device) {
              resultsAre(results.data, timing.launches, want), "%s", row.label);
     if (!right) continue;
 
-    double& best = row.clusterBlocks > 0        ? clusterMs
-                   : row.grid == Grid::kOneWave ? fewMs
-                                                : baselineMs;
-    if (best == 0.0 || timing.ms < best) best = timing.ms;
+    if (row.grid == Grid::kBlocks) baselineMs = timing.ms;
+    if (row.grid == Grid::kOneWave) fewMs = timing.ms;
+    if (row.clusterBlocks > 1 && (clusterMs == 0.0 || timing.ms < clusterMs)) {
+      clusterMs = timing.ms;
+    }
     const double gbs = kElems * sizeof(float) / timing.ms / 1e6;
     std::printf("%-20s %8s %8zu %9.4f %6.1f%% %7.0f %7s %9.2f\n", row.label,
                 atOnce > 0 ? std::to_string(atOnce).c_str() : "-", atomics,
@@ -839,11 +840,12 @@ void costOfClusters(const Device& device) {
       " time over the row's.\nThe sums of %d launches of a row are compared,"
       " and of all timed ones.\n",
       kRepetitions);
-  if (fewMs > 0.0 && fewMs < baselineMs && clusterMs > baselineMs) {
+  if (wave < kSumBlocks && fewMs > 0.0 && fewMs < baselineMs &&
+      clusterMs > baselineMs) {
     std::printf(
-        "Fewer atomics did not pay: the best cluster row reaches %.2f times"
-        " the baseline.\nFewer blocks did: %zu instead of %zu reach %.2f"
-        " times.\n",
+        "Fewer atomics did not pay: the best cluster of 2 or more reaches %.2f"
+        " times the baseline.\nFewer blocks did: %zu instead of %zu reach"
+        " %.2f times.\n",
         baselineMs / clusterMs, wave, kSumBlocks, baselineMs / fewMs);
   }
 }
