@@ -709,8 +709,6 @@ constexpr CostRow kCostRows[] = {
     {"dsm, cluster of 16", Grid::kClusters, 16},
     {"few blocks", Grid::kOneWave, 0},
 };
-constexpr char kSkipped[] =
-    "skipped: this card or kMaxClusterBlocks allows none";
 
 // The sum of the position data, in double. Every partial and every running
 // sum is exact in float, in whatever order, while the positive and the
@@ -788,7 +786,8 @@ void costOfClusters(const Device& device) {
       atomics = shape.config.gridDim.x / row.clusterBlocks;
       atOnce = clustersAtOnce(reduceClusterDsm, shape);
       if (atOnce == 0) {
-        std::printf("%-20s %s\n", row.label, kSkipped);
+        std::printf("%-20s skipped: clusters here have at most %d blocks\n",
+                    row.label, std::min(largest, kMaxClusterBlocks));
         continue;
       }
     }
@@ -1136,7 +1135,8 @@ void rowsInClusters(const Device& device) {
                     row.label, sliceBytes(row, data.m) / 1024,
                     maxSliceBytes(row) / 1024);
       } else if (result.threads == 0) {
-        std::printf("%-38s %s\n", row.label, kSkipped);
+        std::printf("%-38s skipped: no cluster of %d blocks runs here\n",
+                    row.label, row.slices);
       }
       if (result.ms == 0.0) continue;  // not here, or not right
       const bool copy = row.kernel == nullptr;
