@@ -77,9 +77,15 @@ function(expect kind text)
   endif()
 endfunction()
 
+file(WRITE "${WORK}/evidence/README.md" "none\n")
 foreach(kind mutants sanitizer hostile)
   expect(${kind} "")
 endforeach()
+file(WRITE "${WORK}/evidence/README.md"
+  "| record | why |\n| `day99-test/hostile` | later |\n")
+expect(mutants "")
+expect(hostile "`day99-test/hostile` is recorded; take its line")
+file(WRITE "${WORK}/evidence/README.md" "none\n")
 expect(mutants "does not say `tests/mutants/day99-test.txt:" "${sha256}" "0")
 expect(mutants "does not say `-second-edit: caught by"
   "02-second-edit: caught by" "02-second-edit: NOT CAUGHT,")
