@@ -41,7 +41,7 @@ default(NVIDIA_SMI nvidia-smi)
 default(SANITIZER compute-sanitizer)
 default(WORK "${ROOT}/build/mutants-work")
 default(TIMEOUT 40)  # seconds a run; ten times as many under a sanitizer
-default(JOBS 4)  # runs at a time; each may need a gigabyte of the card
+default(JOBS 2)  # runs at a time; each may need a gigabyte of the card
 default(LEAST 10)  # edits a lesson
 
 # read_mutants(path folder): reads the edits of a lesson; the global property

@@ -18,7 +18,7 @@ default(NVCC nvcc)
 default(SANITIZER compute-sanitizer)
 default(NVIDIA_SMI nvidia-smi)
 default(WORK "${ROOT}/build/sanitizer-work")
-default(JOBS 4)
+default(JOBS 1)  # side by side they slow each other down
 
 file(REMOVE_RECURSE "${WORK}")
 evidence_tree("${ROOT}")
