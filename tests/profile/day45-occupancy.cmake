@@ -13,8 +13,8 @@ rule(float4-loads-16-sectors KERNEL scaleAddVec
 
 # Rows dialled to 1, 2 and 3 blocks of 8 warps, of the 64 warps of an SM. The
 # driver's figure is an upper bound: a place stands empty while the last warps
-# of its block end and the next block starts. An H200 fills 73 to 92 % of it
-# (three blocks of one load a thread: 27.3 of 37.5). So: never more, and more
+# of its block end and the next block starts. The H200 of the recorded profile
+# fills 73 to 91 % of it (three blocks of one load a thread: 27.7 of 37.5). So: never more, and more
 # than one block fewer could fill; of a single block, four fifths.
 set(dialled "scaleAdd|scaleAddGuarded|scaleAddVec")
 foreach(row "12.5|5" "25|2" "37.5|1")
