@@ -163,7 +163,7 @@ weave_case(near-miss FILE README.md FROM "<!-- snippet: day01-first/for-slides -
 weave_case(open-fence FILE README.md FROM "```text" TO "````text"
   STDERR "a code fence '````' never ends")
 weave_case(no-evidence REMOVE ${run}
-  STDERR "record it with the target `evidence`")
+  STDERR "no such file: evidence/day01-first/run-*-test-gpu-sm_75.txt; record it with the target `evidence`")
 weave_case(two-evidence-files COPY ${run}
   COPY_TO evidence/day01-first/run-2026-01-03-test-gpu-sm_75.txt
   STDERR "2 files are evidence/day01-first/run-*-test-gpu-sm_75.txt")
@@ -218,7 +218,7 @@ evidence_case(output-edited FILE ${run} FROM "87.5" TO "87.6"
 evidence_case(output-longer FILE ${run} FROM "passed." TO "passed!"
   STDERR "${run}:1: the output is not what was recorded")
 evidence_case(source-edited FILE ${lesson} FROM "1.0f" TO "2.0f"
-  STDERR "${run}:1: stale: ${lesson} has changed since it ran")
+  STDERR "${run}:1: stale: ${lesson} has changed since it ran; record it: cmake --build build --target evidence, on")
 evidence_case(header-edited FILE ${lesson} FROM "driver 580.1.2"
   TO "driver 580.1.3" STDERR "${lesson}:6: 'Verified: ")
 evidence_case(unverified FILE ${lesson} FROM
@@ -293,10 +293,14 @@ evidence_case(orphan COPY ${run} COPY_TO evidence/day99-gone/run-2026-01-02-test
 evidence_case(orphan-kind COPY ${run} COPY_TO evidence/day01-first/notes.txt
   STDERR "evidence/day01-first/notes.txt:1: belongs to no lesson")
 evidence_case(other-kind COPY ${run} COPY_TO evidence/day01-first/profile-2026-01-02-test-gpu.csv)
-evidence_case(other-kind-stale COPY ${run}
-  COPY_TO evidence/day01-first/profile-2026-01-02-test-gpu.csv FILE ${lesson}
-  FROM "1.0f" TO "2.0f"
-  STDERR "evidence/day01-first/profile-2026-01-02-test-gpu.csv:1: stale")
+foreach(file IN ITEMS profile-2026-01-02-test-gpu.csv
+    sanitizer-2026-01-02-test-gpu.txt mutants-2026-01-02-test-gpu.txt
+    hostile-2026-01-02-test-gpu.txt)
+  string(REGEX REPLACE "-.*" "" kind "${file}")
+  evidence_case(stale-${kind} COPY ${run} COPY_TO evidence/day01-first/${file}
+    FILE ${lesson} FROM "1.0f" TO "2.0f"
+    STDERR "evidence/day01-first/${file}:1: stale: ${lesson} has changed since it ran; record it: cmake --build build --target ${kind}, on")
+endforeach()
 evidence_case(figure-prose FILE ${page} FROM "It writes 87.5 GB/s" TO "It writes 88.5 GB/s"
   STDERR "${page}:23: '88.5 GB/s' stands in no output under evidence/day01-first")
 evidence_case(figure-rounded FILE ${page} FROM "1,234.5 us" TO "1,234 us"

@@ -163,6 +163,14 @@ add_test(NAME profile.can-fail
     -DRECORD=${CMAKE_SOURCE_DIR}/tests/profile/fixture.csv
     -DRULES=${CMAKE_SOURCE_DIR}/tests/profile/fixture.cmake
     -P ${CMAKE_SOURCE_DIR}/tests/profile/engine.cmake)
+add_test(NAME profile.stale
+  COMMAND ${CMAKE_COMMAND} -DEXIT=nonzero
+    "-DSTDERR=tests/profile/fixture.csv:1: stale: the profile of another text than CMakeLists.txt; record it: cmake --build build --target profile"
+    -P ${CMAKE_SOURCE_DIR}/tests/expect.cmake -- ${CMAKE_COMMAND}
+    -DRECORD=${CMAKE_SOURCE_DIR}/tests/profile/fixture.csv
+    -DRULES=${CMAKE_SOURCE_DIR}/tests/profile/fixture.cmake
+    -DSOURCE=${CMAKE_SOURCE_DIR}/CMakeLists.txt
+    -P ${CMAKE_SOURCE_DIR}/tests/profile/engine.cmake)
 file(READ "${CMAKE_SOURCE_DIR}/evidence/README.md" evidence_readme)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
   "${CMAKE_SOURCE_DIR}/evidence/README.md")

@@ -13,7 +13,7 @@ set_property(GLOBAL PROPERTY page_faults "")
 function(must_say text)
   string(FIND "${in_body}" "${text}" at)
   if(at EQUAL -1)
-    fault("${shown}:1: does not say `${text}`")
+    fault("${shown}:1: does not say `${text}`; record it with the target `${KIND}` on a machine with a GPU")
   endif()
 endfunction()
 
