@@ -10,6 +10,11 @@ static_assert(kThreads % 32 == 0, "whole warps only; else the "
               "shuffle reads [nothing]");
 static_assert(kElems < (1 << 24), "float counts to 2^24");
 inline bool gate(const char* name, bool ok, const char* format, ...);
+__global__ void sum(const float* x, float* out) {}
+template <int kN>
+__global__ void __launch_bounds__(kThreads, 1024 / kThreads)
+    sumBounded(const float* x, float* out) {}
+__global__ void fill(float* x) {}
 void check() {
   gate("total-exact", !(got != want), "%f", got);
   gate(
@@ -36,7 +41,11 @@ set(claims [=[
 | d99-09 | warps are whole | compiler | "whole warps" | - |
 | d99-10 | a warp has 32 threads | source | - | Guide, 5.1, 13.0, 2026-11-29 |
 ]=])
-set(machine "rule(shuffles KERNEL sum COUNT \"SHFL\" EQUAL 5)\n")
+set(machine "# No row: fill
+foreach(kernel sum sumBounded)  # not sumLast
+  rule(shuffles KERNEL \${kernel} COUNT \"SHFL\" EQUAL 5)
+endforeach()
+")
 set(profile "# rule(in-a-comment x)\nrule(reads-once KERNEL sum)\n")
 
 file(REMOVE_RECURSE "${WORK}")
@@ -93,6 +102,17 @@ expect("no claim names the machine code rule `shuffles`"
   claims "| machine code | `shuffles`" "| run | `row-count`")
 expect("no claim names the profile rule `reads-once`"
   claims "| profile | `reads-once`" "| run | `row-count`")
+# Kernels that no machine code rule names.
+expect("no rule names the kernel sumBounded of" machine " sumBounded" "")
+expect("no rule names the kernel sum of" machine "sum sumB" "sumB")
+expect("no rule names the kernel fill of" machine "# No row: fill" "#")
+expect("no rule names the kernel sumLast of"
+  lesson "void fill(float* x) {}" "void fill(float* x) {}
+__global__ void sumLast(float* x) {}")
+expect("No row: empty: day99-test/test.cu has no such kernel"
+  machine "row: fill" "row: fill empty")
+expect("4 times __global__, but 3 kernels" lesson "template <int kN>"
+  "static __global__ int odd() {}\ntemplate <int kN>")
 # Gates and asserts that say nothing.
 expect("cannot fail" lesson "rows == 2" "true")
 expect("must be a literal" lesson "\"row-count\"" "rowCount")

@@ -3,7 +3,9 @@
 #   cmake -DROOT=DIR "-DSOURCES=a/a.cu;b/b.cu" -P tests/claims/check.cmake
 #
 # Every claim of research/LESSON.md must point at a check that exists, and
-# every static_assert, gate and rule must be named by a claim.
+# every static_assert, gate and rule must be named by a claim. Every kernel of
+# a lesson must be named by a machine code rule, or by the line `# No row: NAME
+# ...` of its rules file: those that fill, compare or calibrate.
 cmake_minimum_required(VERSION 3.25)
 include(${CMAKE_CURRENT_LIST_DIR}/../../cmake/text.cmake)
 set_property(GLOBAL PROPERTY page_faults "")
@@ -116,6 +118,43 @@ function(list_rules path ids_name)
   set(${ids_name} "${ids}" PARENT_SCOPE)
 endfunction()
 
+# Fails where a kernel is named by no rule of tests/machine-code/FOLDER.cmake.
+function(check_kernels code_name source rules_file)
+  set(text "")
+  if(EXISTS "${ROOT}/${rules_file}")
+    file(READ "${ROOT}/${rules_file}" text)
+  endif()
+  clean(text)
+  string(REGEX MATCH "\n# No row:([^\n]*)" _ "\n${text}")
+  string(REGEX MATCHALL "[A-Za-z0-9_]+" no_row "${CMAKE_MATCH_1}")
+  string(REGEX REPLACE "#[^\n]*" "" rules "${text}")
+  set(space "[ \n]+")
+  set(bounds "(__launch_bounds__\\([^()]*\\)[ \n]*)?")
+  string(REGEX MATCHALL
+    "__global__${space}void${space}${bounds}[A-Za-z0-9_]+[ \n]*\\("
+    kernels "${${code_name}}")
+  list(TRANSFORM kernels REPLACE ".*[ \n]([A-Za-z0-9_]+)[ \n]*\\($" "\\1")
+  foreach(kernel IN LISTS kernels)
+    if(NOT kernel IN_LIST no_row AND
+       NOT rules MATCHES "[^A-Za-z0-9_]${kernel}[^A-Za-z0-9_]")
+      wrong("${rules_file}:1: no rule names the kernel ${kernel} of ${source}; "
+        "add one")
+    endif()
+  endforeach()
+  foreach(kernel IN LISTS no_row)
+    if(NOT kernel IN_LIST kernels)
+      wrong("${rules_file}:1: No row: ${kernel}: ${source} has no such kernel")
+    endif()
+  endforeach()
+  string(REGEX MATCHALL "__global__" all "${${code_name}}")
+  list(LENGTH all all)
+  list(LENGTH kernels read)
+  if(NOT all EQUAL read)
+    wrong("${source}:1: ${all} times __global__, but ${read} kernels as "
+      "`__global__ void NAME(`")
+  endif()
+endfunction()
+
 set(all_ids "")
 foreach(source IN LISTS SOURCES)
   cmake_path(GET source PARENT_PATH folder)
@@ -128,6 +167,7 @@ foreach(source IN LISTS SOURCES)
   strip_comments(text code)
   list_gates(code "${source}" gates)
   list_asserts(code "${source}" asserts)
+  check_kernels(code "${source}" "tests/machine-code/${folder}.cmake")
   list_rules("${ROOT}/tests/machine-code/${folder}.cmake" machine_rules)
   list_rules("${ROOT}/tests/profile/${folder}.cmake" profile_rules)
   string(REGEX MATCH "^day([0-9]+)" day "${folder}")

@@ -1,4 +1,5 @@
 # Machine code of day 24.
+# No row: fillInput
 set(red "REDG?\\.")  # an atomic on global memory that brings no value back
 set(trees "reduceInterleavedModulo;reduceInterleavedStrided;\
 reduceSequential;reduceSequentialTwoLoads")

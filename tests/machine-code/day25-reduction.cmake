@@ -1,4 +1,5 @@
-# Machine code of day 25. `kernels` in the order of the ladder, v5 to v10.
+# Machine code of day 25, in the order of the ladder.
+# No row: doNothing fillInput countDifferences
 set(shuffling "reduceShuffleTail;reduceUnrolled;reduceVectorized;\
 reduceVectorizedAtomic;reduceLastBlock;reduceInFlight")
 set(load16 "LDG[^ ]*\\.128")

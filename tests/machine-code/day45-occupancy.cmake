@@ -1,5 +1,6 @@
 # Machine code of day 45: where the loads stand. @1 is the template argument,
 # kItems. Each item loads an element of x and one of y.
+# No row: pointerChase fillLinks fillValues
 
 # One check a tile: on the path of a full tile all loads come before the first
 # multiply, without a predicate and in one basic block.

@@ -1,4 +1,5 @@
 # Machine code of day 77.
+# No row: fillMatrix countWrong
 set(cluster "reduceClusterDsm;normaliseRowCluster")
 set(single "reduceBlockAtomic;normaliseRowTwoReads;normaliseRowShared")
 # The address of another block's shared memory: MAPA, or, where the compiler
@@ -31,6 +32,8 @@ endforeach()
 rule(arrives-before-writing KERNEL normaliseRowCluster
   RUN "UCGABAR_ARV" UNTIL "STG" AT_LEAST 2)
 
+rule(copy-16-byte-accesses KERNEL copyVectors COUNT "LDG[^ ]*\\.128" EQUAL 1)
+rule(copy-16-byte-accesses KERNEL copyVectors COUNT "STG[^ ]*\\.128" EQUAL 1)
 foreach(kernel normaliseRowShared normaliseRowCluster)
   rule(copies-16-bytes-asynchronous KERNEL ${kernel}
     COUNT "LDGSTS\\.E\\.BYPASS\\.128" AT_LEAST 1)
