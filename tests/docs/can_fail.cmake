@@ -32,6 +32,10 @@ function(planted file old new text)
     return()
   endif()
   string(FIND "${output}" "${text}" at)
+  if(at EQUAL -1)  # CMake wraps long messages
+    string(REGEX REPLACE "[ \n]+" " " unwrapped "${output}")
+    string(FIND "${unwrapped}" "${text}" at)
+  endif()
   if(status EQUAL 0 OR at EQUAL -1)
     message(SEND_ERROR
       "`${old}` -> `${new}` in ${file}: not reported as `${text}` "
@@ -83,6 +87,10 @@ function(edited script document old new text)
     OUTPUT_VARIABLE output
     ERROR_VARIABLE output)
   string(FIND "${output}" "${text}" at)
+  if(at EQUAL -1)  # CMake wraps long messages
+    string(REGEX REPLACE "[ \n]+" " " unwrapped "${output}")
+    string(FIND "${unwrapped}" "${text}" at)
+  endif()
   if(status EQUAL 0 OR at EQUAL -1)
     message(SEND_ERROR
       "`${old}` -> `${new}` in ${document}: not reported as `${text}` "

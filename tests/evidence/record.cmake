@@ -35,6 +35,10 @@ endmacro()
 # refused(text): nothing was recorded, and the output says why.
 macro(refused text)
   string(FIND "${said}" "${text}" at)
+  if(at EQUAL -1)  # CMake wraps long messages
+    string(REGEX REPLACE "[ \n]+" " " unwrapped "${said}")
+    string(FIND "${unwrapped}" "${text}" at)
+  endif()
   if(status EQUAL 0 OR at EQUAL -1 OR NOT files STREQUAL old)
     message(FATAL_ERROR "status ${status}, files ${files}, said:\n${said}")
   endif()

@@ -71,6 +71,10 @@ function(expect kind text)
     return()
   endif()
   string(FIND "${output}" "${text}" at)
+  if(at EQUAL -1)  # CMake wraps long messages
+    string(REGEX REPLACE "[ \n]+" " " unwrapped "${output}")
+    string(FIND "${unwrapped}" "${text}" at)
+  endif()
   if(status EQUAL 0 OR at EQUAL -1)
     message(SEND_ERROR
       "status ${status}, and no word of `${text}`:\n${output}")
