@@ -6,6 +6,7 @@
 # EXIT: a number, or `nonzero`. STDERR, STDOUT: text that must stand in the
 # command's output, literally. IN: the working folder.
 cmake_minimum_required(VERSION 3.25)
+include("${CMAKE_CURRENT_LIST_DIR}/says.cmake")
 
 set(command "")
 set(found FALSE)
@@ -43,12 +44,8 @@ endif()
 foreach(stream IN ITEMS stdout stderr)
   string(TOUPPER "${stream}" want)
   if(DEFINED ${want})
-    string(FIND "${${stream}}" "${${want}}" at)
-    if(at EQUAL -1)  # CMake wraps long messages: where depends on the paths
-      string(REGEX REPLACE "[ \n]+" " " unwrapped "${${stream}}")
-      string(FIND "${unwrapped}" "${${want}}" at)
-    endif()
-    if(at EQUAL -1 OR "${${want}}" STREQUAL "")
+    says("${${stream}}" "${${want}}" reported)
+    if(NOT reported OR "${${want}}" STREQUAL "")
       string(APPEND wrong "${stream} lacks: ${${want}}\n")
     endif()
   endif()

@@ -8,7 +8,6 @@
 # ...` of its rules file: those that fill, compare or calibrate.
 cmake_minimum_required(VERSION 3.25)
 include(${CMAKE_CURRENT_LIST_DIR}/../../cmake/text.cmake)
-set_property(GLOBAL PROPERTY page_faults "")
 
 # fault() with a text in several pieces.
 function(wrong)

@@ -3,6 +3,7 @@
 # workflows.cmake, failures.cmake and readme.cmake fail when they should: each
 # fault is planted in a copy.
 cmake_minimum_required(VERSION 3.25)
+include("${CMAKE_CURRENT_LIST_DIR}/../says.cmake")
 
 # planted(FILE OLD NEW TEXT): OLD, which must be there, becomes NEW, and the
 # check reports TEXT.
@@ -24,19 +25,14 @@ function(planted file old new text)
     RESULT_VARIABLE status
     OUTPUT_VARIABLE output
     ERROR_VARIABLE output)
-  string(REGEX REPLACE "[ \n]+" " " output "${output}")
   if(text STREQUAL "")
     if(NOT status EQUAL 0)
       message(FATAL_ERROR "fails on a plain copy:\n${output}")
     endif()
     return()
   endif()
-  string(FIND "${output}" "${text}" at)
-  if(at EQUAL -1)  # CMake wraps long messages
-    string(REGEX REPLACE "[ \n]+" " " unwrapped "${output}")
-    string(FIND "${unwrapped}" "${text}" at)
-  endif()
-  if(status EQUAL 0 OR at EQUAL -1)
+  says("${output}" "${text}" reported)
+  if(status EQUAL 0 OR NOT reported)
     message(SEND_ERROR
       "`${old}` -> `${new}` in ${file}: not reported as `${text}` "
       "(status ${status}):\n${output}")
@@ -86,12 +82,8 @@ function(edited script document old new text)
     RESULT_VARIABLE status
     OUTPUT_VARIABLE output
     ERROR_VARIABLE output)
-  string(FIND "${output}" "${text}" at)
-  if(at EQUAL -1)  # CMake wraps long messages
-    string(REGEX REPLACE "[ \n]+" " " unwrapped "${output}")
-    string(FIND "${unwrapped}" "${text}" at)
-  endif()
-  if(status EQUAL 0 OR at EQUAL -1)
+  says("${output}" "${text}" reported)
+  if(status EQUAL 0 OR NOT reported)
     message(SEND_ERROR
       "`${old}` -> `${new}` in ${document}: not reported as `${text}` "
       "(status ${status}):\n${output}")

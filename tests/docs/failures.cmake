@@ -7,7 +7,6 @@
 #   [..](FILE#HEAD)   a heading of a document
 cmake_minimum_required(VERSION 3.25)
 include("${CMAKE_CURRENT_LIST_DIR}/../../cmake/text.cmake")
-set_property(GLOBAL PROPERTY page_faults "")
 
 execute_process(
   COMMAND "${CTEST}" --test-dir "${BUILD}" -N

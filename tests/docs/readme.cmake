@@ -4,7 +4,6 @@
 # and names presets that exist.
 cmake_minimum_required(VERSION 3.25)
 include("${CMAKE_CURRENT_LIST_DIR}/../../cmake/text.cmake")
-set_property(GLOBAL PROPERTY page_faults "")
 
 if(NOT DEFINED README)
   set(README "${ROOT}/README.md")

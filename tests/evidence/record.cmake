@@ -2,6 +2,7 @@
 #
 # Usage: cmake -DCASE=NAME -DWORK=DIR -P tests/evidence/record.cmake
 cmake_minimum_required(VERSION 3.25)
+include("${CMAKE_CURRENT_LIST_DIR}/../says.cmake")
 set(here "${CMAKE_CURRENT_LIST_DIR}")
 cmake_path(GET here PARENT_PATH tests)
 cmake_path(GET tests PARENT_PATH root)
@@ -34,12 +35,8 @@ macro(check)
 endmacro()
 # refused(text): nothing was recorded, and the output says why.
 macro(refused text)
-  string(FIND "${said}" "${text}" at)
-  if(at EQUAL -1)  # CMake wraps long messages
-    string(REGEX REPLACE "[ \n]+" " " unwrapped "${said}")
-    string(FIND "${unwrapped}" "${text}" at)
-  endif()
-  if(status EQUAL 0 OR at EQUAL -1 OR NOT files STREQUAL old)
+  says("${said}" "${text}" reported)
+  if(status EQUAL 0 OR NOT reported OR NOT files STREQUAL old)
     message(FATAL_ERROR "status ${status}, files ${files}, said:\n${said}")
   endif()
 endmacro()

@@ -2,6 +2,7 @@
 # The tests helpers, rows and listed fail when they should: each is run on a
 # copy of a lesson with one fault.
 cmake_minimum_required(VERSION 3.25)
+include("${CMAKE_CURRENT_LIST_DIR}/../says.cmake")
 
 file(REMOVE_RECURSE "${WORK}")
 list(GET SOURCES 0 source)
@@ -22,9 +23,8 @@ function(run script expected)
     message(FATAL_ERROR "${script} fails on a plain copy:\n${output}")
   endif()
   if(expected STREQUAL "fail")
-    string(REGEX REPLACE "[ \n]+" " " output "${output}")  # unwrap
-    string(FIND "${output}" "${ARGN}" at)
-    if(status EQUAL 0 OR at EQUAL -1)
+    says("${output}" "${ARGN}" reported)
+    if(status EQUAL 0 OR NOT reported)
       message(SEND_ERROR
         "${script} did not report `${ARGN}` (status ${status}):\n${output}")
     endif()

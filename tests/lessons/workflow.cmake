@@ -3,6 +3,7 @@
 # What the build does with lessons that cannot run or cannot be compiled
 # here. CUDA_VISIBLE_DEVICES is emptied, so a GPU changes nothing.
 cmake_minimum_required(VERSION 3.25)
+include("${CMAKE_CURRENT_LIST_DIR}/../says.cmake")
 
 set(ENV{CUDA_VISIBLE_DEVICES} "")
 file(REMOVE_RECURSE "${WORK}")
@@ -16,14 +17,13 @@ function(configure expected text)
     RESULT_VARIABLE status
     OUTPUT_VARIABLE output
     ERROR_VARIABLE output)
-  string(REGEX REPLACE "[ \n]+" " " output "${output}")
-  string(FIND "${output}" "${text}" at)
+  says("${output}" "${text}" reported)
   if(expected STREQUAL "fail")
     set(as_expected NOT status EQUAL 0)
   else()
     set(as_expected status EQUAL 0)
   endif()
-  if(NOT (${as_expected}) OR at EQUAL -1)
+  if(NOT (${as_expected}) OR NOT reported)
     message(FATAL_ERROR
       "configure ${ARGN}: expected ${expected} and `${text}`, got status "
       "${status} and\n${output}")

@@ -31,7 +31,6 @@
 # measure(VARIABLE KERNEL ... MEASURE) gives the number itself, of one kernel.
 cmake_minimum_required(VERSION 3.25)
 include(${CMAKE_CURRENT_LIST_DIR}/../../cmake/text.cmake)
-set_property(GLOBAL PROPERTY page_faults "")
 
 set(measures "COUNT;PREDICATED;LOOPS_AROUND;RUN;BLOCK;UNTIL")
 set(relations "EQUAL;AT_LEAST;AT_MOST")

@@ -4,6 +4,7 @@
 #   cmake -DROOT=DIR -DWORK=DIR -DNVCC=nvcc [-DCUOBJDUMP=cuobjdump]
 #         -P tests/mutants/can_fail.cmake
 cmake_minimum_required(VERSION 3.25)
+include("${CMAKE_CURRENT_LIST_DIR}/../says.cmake")
 
 set(lesson [=[
 #include <cstdio>
@@ -55,12 +56,8 @@ function(run wanted)
     RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
   set(missing "")
   foreach(text IN LISTS ARGN)
-    string(FIND "${output}" "${text}" at)
-    if(at EQUAL -1)  # CMake wraps long messages
-      string(REGEX REPLACE "[ \n]+" " " unwrapped "${output}")
-      string(FIND "${unwrapped}" "${text}" at)
-    endif()
-    if(at EQUAL -1)
+    says("${output}" "${text}" reported)
+    if(NOT reported)
       string(APPEND missing "\nno word of `${text}`")
     endif()
   endforeach()

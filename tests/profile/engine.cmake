@@ -25,7 +25,6 @@
 # large both hold proves nothing, and is a fault.
 cmake_minimum_required(VERSION 3.25)
 include(${CMAKE_CURRENT_LIST_DIR}/../../cmake/evidence-file.cmake)
-set_property(GLOBAL PROPERTY page_faults "")
 
 # CMake knows whole numbers only: counts in thousandths. "1,234.5" is 1234500.
 function(thousandths out number)

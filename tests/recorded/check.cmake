@@ -7,7 +7,6 @@
 # KIND: mutants, sanitizer or hostile.
 cmake_minimum_required(VERSION 3.25)
 include(${CMAKE_CURRENT_LIST_DIR}/../../cmake/evidence-file.cmake)
-set_property(GLOBAL PROPERTY page_faults "")
 
 # must_say(text): the body holds this text.
 function(must_say text)

@@ -2,6 +2,7 @@
 #
 # Usage: cmake -DWORK=DIR -P tests/snippets/export.cmake
 cmake_minimum_required(VERSION 3.25)
+include("${CMAKE_CURRENT_LIST_DIR}/../says.cmake")
 cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH tests)
 cmake_path(GET tests PARENT_PATH root)
 file(REMOVE_RECURSE "${WORK}")
@@ -26,9 +27,8 @@ function(must condition_text)
   endif()
 endfunction()
 function(must_say text)
-  string(REGEX REPLACE "[ \n]+" " " said "${said}")  # CMake wraps messages
-  string(FIND "${said}" "${text}" at)
-  if(at EQUAL -1)
+  says("${said}" "${text}" reported)
+  if(NOT reported)
     message(FATAL_ERROR "'${text}' is not in:\n${said}")
   endif()
 endfunction()
