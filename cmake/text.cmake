@@ -135,3 +135,23 @@ function(show_path path root shown_name)
   endif()
   set(${shown_name} "${path}" PARENT_SCOPE)
 endfunction()
+
+# in_fence(line fence result): whether Markdown line `line` (a variable's
+# name) belongs to a fenced code block. Variable `fence`, "" at the start,
+# holds the marks that opened the block.
+function(in_fence line_name fence_name result_name)
+  set(fence "${${fence_name}}")
+  set(line "${${line_name}}")
+  set(inside TRUE)
+  if(NOT fence STREQUAL "")
+    if(line MATCHES "^ *${fence}[`~]*[ \t]*$")
+      set(fence "")
+    endif()
+  elseif(line MATCHES "^ *(```+|~~~+)")
+    set(fence "${CMAKE_MATCH_1}")
+  else()
+    set(inside FALSE)
+  endif()
+  set(${fence_name} "${fence}" PARENT_SCOPE)
+  set(${result_name} ${inside} PARENT_SCOPE)
+endfunction()
