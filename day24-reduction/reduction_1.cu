@@ -314,6 +314,9 @@ static_assert(kThreadsPerBlock >= kWarp,
               "kThreadsPerBlock must be at least 32");
 static_assert(kThreadsPerBlock <= 1024,
               "no GPU runs a block of more than 1024 threads");
+static_assert(kCopyThreads >= kWarp && kCopyThreads <= 1024 &&
+                  kCopyThreads % kWarp == 0,
+              "kCopyThreads: a block of the copy is 1 to 32 whole warps");
 static_assert(kElems >= 1, "a grid of no blocks cannot be launched");
 static_assert(kElems < (1 << 24),
               "a float counts only up to 2^24: above it the sum of kElems "

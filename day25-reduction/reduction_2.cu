@@ -872,7 +872,7 @@ void printLadder(const Device& device, const Work& work) {
   std::string noGain;  // rows that the one above beats, or noise hides
   Timing above;
   for (const Row& row : kRows) {
-    CUDA_CHECK(cudaProfilerStart());  // a profiler records this launch
+    CUDA_CHECK(cudaProfilerStart());  // a profiler records this run
     bool right = runsRight(row, work, input);
     CUDA_CHECK(cudaProfilerStop());
     right = runsRight(row, work, ones) && right;

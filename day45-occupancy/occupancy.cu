@@ -314,7 +314,8 @@ constexpr bool kDebug = true;  // -G: the compiler keeps no loads together
 constexpr bool kDebug = false;
 #endif
 
-static_assert(kElems >= 1, "an empty array has nothing to measure");
+static_assert(kElems >= 1 && kElems <= size_t(1) << 40,
+              "kElems: 1 to 2^40; 2^31 and more are written size_t(1) << 31");
 static_assert(kThreadsPerBlock % 32 == 0 && kThreadsPerBlock >= 32 &&
                   kThreadsPerBlock <= 1024,
               "a block is 1 to 32 whole warps: the residency model and the "

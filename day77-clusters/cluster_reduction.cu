@@ -318,6 +318,9 @@ static_assert(kThreadsPerBlock >= 32 && kThreadsPerBlock <= 1024 &&
               "the tree halves the block: a power of two from 32 to 1024");
 static_assert(kMaxClusterBlocks >= 1 && kMaxClusterBlocks <= 32,
               "one lane of a warp reads the sum of one block");
+static_assert(kRepetitions >= 1 && kRepetitions <= kMaxLaunches,
+              "kRepetitions: a launch adds into a word of its own, and there "
+              "are kMaxLaunches words");
 static_assert(kMaxValue > 0 &&
                   double(kMaxValue) * (1 << kMaxRowLog) < double(1 << 24),
               "a row has a positive sum, exact in any order only below 2^24");
@@ -944,7 +947,7 @@ __global__ void countWrong(const float* got, Matrix m, const float* scale,
        i < m.rows * m.pitch; i += step) {
     const size_t r = i / m.pitch, c = i % m.pitch;
     bool right = __float_as_uint(got[i]) == 0xFFFFFFFFu;
-    if (c < m.length) {
+    if (c < size_t(m.length)) {
       const float factor = scale == nullptr ? 1.0f : scale[r];
       right = got[i] == valueAt(r * m.length + c, Data::kRows) * factor;
     }
@@ -1122,8 +1125,8 @@ void rowsInClusters(const Device& device) {
     std::printf(
         "\nRow length 2^%d, %zu rows. Two reads: %.0f MB of rows in progress,"
         " L2 %.0f MB.\n"
-        "%-38s %7s %7s %8s %6s %5s %6s %6s %9s\n"
-        "%-38s %7s %7s %8s %6s %5s %6s %6s %9s\n",
+        "%-38s %7s %7s %7s %6s %5s %6s %6s %10s\n"
+        "%-38s %7s %7s %7s %6s %5s %6s %6s %10s\n",
         log, data.m.rows, twoReadsMB, l2MB, "", "threads", "rows at", "time",
         "", "", "% of", "% of", "times best", "row", "a block", "once", "ms",
         "spread", "GB/s", "copy", "peak", "one-block");
@@ -1143,8 +1146,8 @@ void rowsInClusters(const Device& device) {
       const double gbs = kUsefulBytes / result.ms / 1e6;
       char ratio[16];
       std::snprintf(ratio, sizeof(ratio), "%.2f", oneBlockMs / result.ms);
-      std::printf("%-38s %7d %7s %8.4f %5.1f%% %5.0f %6s %6s %9s\n", row.label,
-                  result.threads,
+      std::printf("%-38s %7d %7s %7.4f %5.1f%% %5.0f %6s %6s %10s\n",
+                  row.label, result.threads,
                   copy ? "-" : std::to_string(result.atOnce).c_str(),
                   result.ms, 100.0 * result.spread, gbs,
                   percent(copyMs, result.ms).c_str(),
