@@ -171,6 +171,18 @@ function(evidence_machine nvidia_smi)
   set(ev_os "${os}" PARENT_SCOPE)
 endfunction()
 
+# evidence_start(): the values that all files of one recording share: of the
+# repository ROOT, of NVCC and of the machine (NVIDIA_SMI), and `slug` and
+# `today` of the file names. Works in folder WORK.
+macro(evidence_start)
+  evidence_tree("${ROOT}")
+  evidence_toolkit("${NVCC}" "${WORK}/host")
+  evidence_machine("${NVIDIA_SMI}")
+  gpu_slug("${ev_gpu}" slug)
+  set(ENV{CUDA_DEVICE_ORDER} PCI_BUS_ID)  # the order of nvidia-smi
+  string(TIMESTAMP today "%Y-%m-%d" UTC)
+endmacro()
+
 # evidence_write(path body_file): writes the header from the variables
 # ev_<key> of the caller and the bytes of body_file behind it. Sets schema and
 # body-sha256 itself; every other key must be there.

@@ -30,12 +30,7 @@ if(LESSONS STREQUAL "")
 endif()
 
 file(REMOVE_RECURSE "${WORK}")
-evidence_tree("${ROOT}")
-evidence_toolkit("${NVCC}" "${WORK}/host")
-evidence_machine("${NVIDIA_SMI}")
-gpu_slug("${ev_gpu}" slug)
-set(ENV{CUDA_DEVICE_ORDER} PCI_BUS_ID)  # the order of nvidia-smi
-string(TIMESTAMP today "%Y-%m-%d" UTC)
+evidence_start()
 
 lessons_listed("${ROOT}" listed)
 list(LENGTH LESSONS count)

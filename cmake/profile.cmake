@@ -82,12 +82,7 @@ function(keep_columns csv_name)
 endfunction()
 
 file(REMOVE_RECURSE "${WORK}")
-evidence_tree("${ROOT}")
-evidence_toolkit("${NVCC}" "${WORK}/host")
-evidence_machine("${NVIDIA_SMI}")
-gpu_slug("${ev_gpu}" slug)
-set(ENV{CUDA_DEVICE_ORDER} PCI_BUS_ID)  # the order of nvidia-smi
-string(TIMESTAMP today "%Y-%m-%d" UTC)
+evidence_start()
 
 build_lessons("${WORK}" lessons)
 

@@ -21,12 +21,7 @@ default(WORK "${ROOT}/build/sanitizer-work")
 default(JOBS 1)  # side by side they slow each other down
 
 file(REMOVE_RECURSE "${WORK}")
-evidence_tree("${ROOT}")
-evidence_toolkit("${NVCC}" "${WORK}/host")
-evidence_machine("${NVIDIA_SMI}")
-gpu_slug("${ev_gpu}" slug)
-set(ENV{CUDA_DEVICE_ORDER} PCI_BUS_ID)  # the order of nvidia-smi
-string(TIMESTAMP today "%Y-%m-%d" UTC)
+evidence_start()
 
 build_lessons("${WORK}" lessons -DLESSON_QUICK -lineinfo)
 
