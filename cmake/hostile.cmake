@@ -2,13 +2,14 @@
 # records how each run ended.
 #
 #   cmake [-DNVCC=nvcc] [-DNVIDIA_SMI=nvidia-smi] [-DONLY=FOLDER] [-DRUNS=100]
-#         [-DJOBS=8] [-DWORK=DIR] [-DROOT=DIR]
+#         [-DJOBS=8] [-DFULL=8] [-DWORK=DIR] [-DROOT=DIR]
 #         -P cmake/hostile.cmake
 #
 # Writes evidence/LESSON/hostile-DATE-GPU.txt. RUNS: how often in a row each
-# lesson is run, JOBS at a time. Only the two at once are built with
-# -DLESSON_QUICK: every check, small inputs. Needs a POSIX shell. What needs no
-# GPU is in tests/hostile/.
+# lesson is run, JOBS at a time. Those runs, and the two at once, are built
+# with -DLESSON_QUICK: every check, small inputs. FULL: how often each is run
+# at full size, JOBS at a time too. Needs a POSIX shell. What needs no GPU is
+# in tests/hostile/.
 cmake_minimum_required(VERSION 3.25)
 if(NOT DEFINED ROOT)
   cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH ROOT)
@@ -20,6 +21,7 @@ default(NVIDIA_SMI nvidia-smi)
 default(WORK "${ROOT}/build/hostile-work")
 default(RUNS 100)
 default(JOBS 8)
+default(FULL 8)
 
 file(REMOVE_RECURSE "${WORK}")
 evidence_start()
@@ -49,7 +51,7 @@ foreach(lesson IN LISTS listed)
 endforeach()
 build_lessons("${WORK}" lessons)
 list(LENGTH lessons left)
-math(EXPR left "8 * ${left}")
+math(EXPR left "9 * ${left}")
 
 # run(what wanted text command): one run through the shell, in the lesson's
 # folder. It must end with status `wanted` and say `text`.
@@ -69,6 +71,14 @@ function(run what wanted text command)
   set(left ${left} PARENT_SCOPE)
   message("hostile: ${folder}: ${what}: status ${status}, ${left} left")
 endfunction()
+
+# many_runs(count what program): JOBS at a time, and each must end with 0.
+macro(many_runs count what program)
+  run("${count} ${what}, ${JOBS} at a time" 0 "0 failures"
+    "rm -f failed; seq ${count} | xargs -P ${JOBS} -I % sh -c \
+'${program} >run.% 2>&1 || echo % >>failed'; \
+if test -e failed; then wc -l <failed; exit 1; else echo 0 failures; fi")
+endmacro()
 
 foreach(lesson IN LISTS lessons)
   string(REGEX MATCH "^(.*)\\|(.*)\\|(.*)$" ignored "${lesson}")
@@ -100,10 +110,8 @@ foreach(lesson IN LISTS lessons)
   run("twice at once" 0 "All "
     "${quick} >1.txt 2>&1 & ${quick} >2.txt 2>&1; a=$?; wait $!; b=$?; \
 cat 1.txt 2.txt; exit $((a + b))")
-  run("${RUNS} runs in a row at full size, ${JOBS} at a time" 0 "0 failures"
-    "seq ${RUNS} | xargs -P ${JOBS} -I % sh -c \
-'./${name} >run.% 2>&1 || echo % >>failed'; \
-if test -e failed; then wc -l <failed; exit 1; else echo 0 failures; fi")
+  many_runs(${RUNS} "runs in a row" ${quick})
+  many_runs(${FULL} "runs at full size" ./${name})
   if(NOT clean)
     message("  ${folder}: nothing recorded")
     continue()

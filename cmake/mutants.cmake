@@ -29,6 +29,8 @@
 #   compiler: TEXT      nvcc stops, and its message contains TEXT
 #   machine code: RULE  a rule of tests/machine-code/LESSON.cmake is broken
 #   memcheck, racecheck, synccheck, initcheck   that tool of compute-sanitizer
+# The last two are for what no run shows; research/LESSON.md must name such an
+# edit, in backquotes, and say why.
 # A line `flags: FLAG...` replaces the default, -DLESSON_QUICK.
 cmake_minimum_required(VERSION 3.25)
 if(NOT DEFINED ROOT)
@@ -183,8 +185,10 @@ foreach(folder IN LISTS folders)
     fault("tests/mutants/${folder}.txt: ${count} edits; write at least ${LEAST}")
   endif()
   read_text("${ROOT}/${folder}/${name}.cu" "${folder}/${name}.cu" lesson ok)
+  read_text("${ROOT}/research/${folder}.md" "research/${folder}.md" claims ok)
   set(all_flags "")
   set(ids_${folder} "")
+  set(unseen_${folder} 0)
   foreach(id IN LISTS ids)
     set(edited "")
     apply("${id}" lesson edited)
@@ -196,6 +200,14 @@ foreach(folder IN LISTS folders)
     get(caught "${id}" caught)
     get(flags "${id}" flags)
     separate_arguments(flags)
+    if(NOT caught MATCHES "^(exit 1|compiler: .*)$")
+      math(EXPR unseen_${folder} "${unseen_${folder}} + 1")
+      string(REGEX REPLACE "^.*\\.[0-9][0-9]-" "" edit "${id}")
+      string(FIND "${claims}" "`${edit}`" at)
+      if(at EQUAL -1)
+        fault("${id}: no run shows it, and research/${folder}.md does not say why: name `${edit}` there")
+      endif()
+    endif()
     if(caught MATCHES "^compiler: .")
       # Whoever compiles it is stopped: with the lesson's own flags.
       add_program("${WORK}" "${id}" ${compile} ${flags} -cubin
@@ -358,6 +370,10 @@ if(RUN AND RECORD)
       message("${folder}: not all were caught, so nothing is recorded")
       continue()
     endif()
+    list(LENGTH ids_${folder} count)
+    math(EXPR seen "${count} - ${unseen_${folder}}")
+    string(APPEND body "${count} edits, ${seen} caught by the compiler or by "
+      "exit 1; research/${folder}.md says why no run shows the others\n")
     write_text("${WORK}/${folder}.body" body)
     set(ev_lesson "${folder}/${name_${folder}}")
     set(ev_source "${folder}/${name_${folder}}.cu")

@@ -30,6 +30,8 @@ set(start "  for (int i = 0; i < kCount; ++i) sum += i;")
 file(REMOVE_RECURSE "${WORK}")
 file(WRITE "${WORK}/CMakeLists.txt" "lesson(day99-test/test.cu 75)\n")
 file(WRITE "${WORK}/day99-test/test.cu" "${lesson}")
+file(WRITE "${WORK}/research/day99-test.md"
+  "`no-shuffle`, `still-shuffles`: no run shows them.\n")
 file(WRITE "${WORK}/tests/machine-code/day99-test.cmake"
   "rule(shuffles KERNEL sum COUNT \"SHFL\" EQUAL 1)\n")
 
@@ -87,10 +89,13 @@ edit(twice "exit 1" "kCount" "kCounts")
 edit(nowhere "exit 1" "kCounts" "kCount")
 edit(same "exit 1" "${start}" "${start}")
 edit(unknown "luck" "i < kCount;" "i <= kCount;")
+edit(why "racecheck" "i < kCount;" "i <= kCount;")
 edit(Upper "exit 1" "i < kCount;" "i <= kCount;")
 run(1 "01-twice: the text to find stands in the lesson more than once"
   "02-nowhere: the lesson does not hold" "03-same: nothing to find, or nothing"
-  "04-unknown: caught by 'luck'?" "'=== Upper' is no name" "nothing was compiled")
+  "04-unknown: caught by 'luck'?"
+  "05-why: no run shows it, and research/day99-test.md does not say why"
+  "'=== Upper' is no name" "nothing was compiled")
 edit(short-loop "exit 1" "i < kCount;" "i < kCount - 1;")
 run(1 "1 edits; write at least 3")
 

@@ -36,7 +36,8 @@ a lesson for compute capability 99.0
 a card with 800 MB free
 a card with 100 MB free
 twice at once
-100 runs in a row at full size, 8 at a time
+100 runs in a row, 8 at a time
+8 runs at full size, 8 at a time
   exit status 0: All checks passed.
 ")
 
@@ -105,6 +106,7 @@ expect(sanitizer "not every tool ended clean"
   "0 warnings)\nexit status 0" "0 warnings)\nexit status 1")
 expect(hostile "does not say `twice at once" "twice at" "at")
 expect(hostile "does not say `100 runs in a row" "100 runs" "10 runs")
+expect(hostile "no runs at full size" "8 runs at full" "0 runs at full")
 expect(hostile "a run failed" "All checks passed" "FAILED total")
 
 # The hash of machine code does not depend on the folder it was made in.

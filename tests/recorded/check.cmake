@@ -61,9 +61,12 @@ foreach(record IN LISTS records)
   elseif(KIND STREQUAL "hostile")
     foreach(case "no device visible" "a device that does not exist"
         "PTX switched off" "compute capability 99.0" "800 MB free"
-        "100 MB free" "twice at once" "100 runs in a row at full size")
+        "100 MB free" "twice at once" "100 runs in a row")
       must_say("${case}")
     endforeach()
+    if(NOT in_body MATCHES "\n[1-9][0-9]* runs at full size")
+      fault("${shown}:1: no runs at full size")
+    endif()
     if(in_body MATCHES "FAILED")
       fault("${shown}:1: a run failed")
     endif()
