@@ -15,6 +15,11 @@ foreach(items 1 2 4 8)
     COUNT "FFMA" AT_LEAST ${items})
 endforeach()
 
+# What the bound of ilp8-lb asks for, the compiler does without it too.
+measure(instructions KERNEL scaleAdd TEMPLATE 8 COUNT ".")
+rule(bound-changes-nothing KERNEL scaleAddBounded COUNT "."
+  EQUAL ${instructions})
+
 # A check on every element: fewer than that, however they are counted.
 rule(guarded-loads-are-split KERNEL scaleAddGuarded TEMPLATE 8
   RUN "LDG" UNTIL "FFMA" AT_MOST "2 * @1 - 1")

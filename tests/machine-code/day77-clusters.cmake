@@ -38,7 +38,10 @@ foreach(kernel normaliseRowShared normaliseRowCluster)
   rule(copies-16-bytes-asynchronous KERNEL ${kernel}
     COUNT "LDGSTS\\.E\\.BYPASS\\.128" AT_LEAST 1)
 endforeach()
+# The first read, with a policy; then the second, which is evicted first (EF).
 rule(two-reads-loads-in-flight KERNEL normaliseRowTwoReads
-  BLOCK "LDG\\.E(\\.EF)?\\.128" UNTIL "FADD|FMUL" AT_LEAST 8)
+  BLOCK "LDG\\.E\\.128" UNTIL "FADD" AT_LEAST 8)
+rule(two-reads-loads-in-flight KERNEL normaliseRowTwoReads
+  BLOCK "LDG\\.E\\.EF\\.128" UNTIL "FMUL" AT_LEAST 8)
 
 rule(no-local-memory KERNEL ALL COUNT "LDL|STL" EQUAL 0)
