@@ -78,15 +78,9 @@ function(expect kind text)
   endif()
 endfunction()
 
-file(WRITE "${WORK}/evidence/README.md" "none\n")
 foreach(kind mutants sanitizer hostile)
   expect(${kind} "")
 endforeach()
-file(WRITE "${WORK}/evidence/README.md"
-  "| record | why |\n| `day99-test/hostile` | later |\n")
-expect(mutants "")
-expect(hostile "`day99-test/hostile` is recorded; take its line")
-file(WRITE "${WORK}/evidence/README.md" "none\n")
 expect(mutants "does not say `tests/mutants/day99-test.txt:" "${sha256}" "0")
 expect(mutants "does not say `-second-edit: caught by"
   "02-second-edit: caught by" "02-second-edit: NOT CAUGHT,")
@@ -108,6 +102,16 @@ expect(hostile "does not say `twice at once" "twice at" "at")
 expect(hostile "does not say `100 runs in a row" "100 runs" "10 runs")
 expect(hostile "no runs at full size" "8 runs at full" "0 runs at full")
 expect(hostile "a run failed" "All checks passed" "FAILED total")
+
+# A record that is missing.
+execute_process(
+  COMMAND ${CMAKE_COMMAND} "-DROOT=${WORK}" -DKIND=hostile -DFOLDER=day98-none
+    -P "${ROOT}/tests/recorded/check.cmake"
+  RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
+says("${output}" "evidence/day98-none has no hostile-*.txt" reported)
+if(status EQUAL 0 OR NOT reported)
+  message(SEND_ERROR "a missing record: status ${status}:\n${output}")
+endif()
 
 # The hash of machine code does not depend on the folder it was made in.
 foreach(case "a|_INTERNAL_0123abcd_7_test_cu_89abcdef4name"
