@@ -29,16 +29,25 @@ compute-sanitizer --tool initcheck ./test
 ========= ERROR SUMMARY: 0 errors
 exit status 0
 ")
+set(skipped "  exit status 77: SKIPPED: why")
 set(hostile "no device visible
+${skipped}
 a device that does not exist
+${skipped}
 built for sm_75, PTX switched off
+${skipped}
 a lesson for compute capability 99.0
+${skipped}
 a card with 800 MB free
+${skipped}
 a card with 100 MB free
+${skipped}
 twice at once
-100 runs in a row, 8 at a time
-8 runs at full size, 8 at a time
   exit status 0: All checks passed.
+100 runs in a row, 8 at a time
+  exit status 0: 0 failures
+8 runs at full size, 8 at a time
+  exit status 0: 0 failures
 ")
 
 file(REMOVE_RECURSE "${WORK}")
@@ -101,7 +110,12 @@ expect(sanitizer "not every tool ended clean"
 expect(hostile "does not say `twice at once" "twice at" "at")
 expect(hostile "does not say `100 runs in a row" "100 runs" "10 runs")
 expect(hostile "no runs at full size" "8 runs at full" "0 runs at full")
-expect(hostile "a run failed" "All checks passed" "FAILED total")
+expect(hostile "a run did not end as it must" "All checks passed" "FAILED total")
+expect(hostile "a run did not end as it must"
+  "100 runs in a row, 8 at a time\n  exit status 0: 0 failures"
+  "100 runs in a row, 8 at a time\n  exit status 1: 3 failures")
+expect(hostile "a run did not end as it must"
+  "99.0\n  exit status 77: SKIPPED" "99.0\n  exit status 0: SKIPPED")
 
 # A record that is missing.
 execute_process(
