@@ -261,18 +261,17 @@ if(NOT WIN32)
         CUDA_VISIBLE_DEVICES= ${CMAKE_COMMAND} -DEXIT=77
         "-DSTDERR=CUDA_VISIBLE_DEVICES is\n  \"\": unset it"
         -P ${CMAKE_SOURCE_DIR}/tests/expect.cmake -- $<TARGET_FILE:${name}>)
+    get_target_property(arch ${name} CUDA_ARCHITECTURES)
+    list(GET arch 0 arch)
+    add_test(NAME hostile.crlf-read-only.${name}
+      COMMAND ${CMAKE_COMMAND} -DSOURCE=${CMAKE_SOURCE_DIR}/${source}
+        -DNVCC=${CMAKE_CUDA_COMPILER} -DARCH=${arch}
+        -DWORK=${CMAKE_BINARY_DIR}/hostile/alone-${name}
+        -P ${CMAKE_SOURCE_DIR}/tests/hostile/alone.cmake)
   endforeach()
 
   # The rest with one lesson, the one that compiles fastest.
-  set(one day45-occupancy/occupancy.cu)
   if(TARGET occupancy)
-    get_target_property(arch occupancy CUDA_ARCHITECTURES)
-    list(GET arch 0 arch)
-    add_test(NAME hostile.crlf-read-only
-      COMMAND ${CMAKE_COMMAND} -DSOURCE=${CMAKE_SOURCE_DIR}/${one}
-        -DNVCC=${CMAKE_CUDA_COMPILER} -DARCH=${arch}
-        -DWORK=${CMAKE_BINARY_DIR}/hostile/alone
-        -P ${CMAKE_SOURCE_DIR}/tests/hostile/alone.cmake)
     add_test(NAME hostile.spaces
       COMMAND ${CMAKE_COMMAND} -DROOT=${CMAKE_SOURCE_DIR} -DLESSON=occupancy
         -DNVCC=${CMAKE_CUDA_COMPILER} -DCTEST=${CMAKE_CTEST_COMMAND}

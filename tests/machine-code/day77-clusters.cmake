@@ -28,6 +28,8 @@ rule(atomic-after-barriers KERNEL reduceClusterDsm
   RUN "UCGABAR_ARV" UNTIL "REDG?\\." AT_LEAST 2)
 foreach(kernel IN LISTS cluster)
   rule(arrival-waits-for-writes KERNEL ${kernel} COUNT "MEMBAR" AT_LEAST 2)
+  rule(arrival-waits-for-writes KERNEL ${kernel}
+    RUN "MEMBAR" UNTIL "UCGABAR_ARV" EQUAL 1)
 endforeach()
 rule(arrives-before-writing KERNEL normaliseRowCluster
   RUN "UCGABAR_ARV" UNTIL "STG" AT_LEAST 2)

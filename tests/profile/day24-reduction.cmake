@@ -33,3 +33,11 @@ foreach(kernel reduceInterleavedModulo reduceSequential)
   percent_of(few 5 ${all})
   rule(v2-bank-conflicts KERNEL ${kernel} METRIC ${conflicts} AT_MOST ${few})
 endforeach()
+
+# v0s: lanes leave the loop one after another. The trees only predicate.
+set(active smsp__thread_inst_executed_per_inst_executed.ratio)
+rule(v0s-lanes-leave KERNEL reduceAtomicShared METRIC ${active} AT_MOST 24)
+foreach(kernel reduceInterleavedModulo reduceInterleavedStrided
+    reduceSequential reduceSequentialTwoLoads)
+  rule(trees-keep-their-lanes KERNEL ${kernel} METRIC ${active} AT_LEAST 31)
+endforeach()

@@ -21,7 +21,16 @@ foreach(kernel copyVectors normaliseRowShared normaliseRowCluster)
 endforeach()
 rule(reads-once KERNEL normaliseRowCluster LAUNCHES AT_LEAST 5)
 
-# 512 rows of 2^18 floats, 1 MiB each: with a block an SM, those in progress do
-# not fit in the L2, and at least a tenth of the matrix is read again.
+# 512 rows of 2^18 floats, 1 MiB each, and 1024 of half of that: with a block
+# an SM, those in progress do not fit in the 60 MiB of L2 of the H200 of the
+# profile, and at least a tenth of the matrix is read again.
 rule(two-reads-read-more KERNEL normaliseRowTwoReads
   WHERE launch__grid_size 512 METRIC ${reads} AT_LEAST 590558003)
+rule(two-reads-read-more KERNEL normaliseRowTwoReads
+  WHERE launch__grid_size 1024 METRIC ${reads} AT_LEAST 590558003)
+
+# Rows of 2^14 to 2^16 floats: those in progress fit in the L2.
+foreach(rows 8192 4096 2048)
+  rule(two-reads-once-in-l2 KERNEL normaliseRowTwoReads
+    WHERE launch__grid_size ${rows} METRIC ${reads} EQUAL ${n_bytes} WITHIN 5)
+endforeach()
