@@ -31,6 +31,18 @@ function(lessons_listed root result_name)
   set(${result_name} "${lessons}" PARENT_SCOPE)
 endfunction()
 
+# lesson_parts(lesson): splits 'folder/file.cu|arch' into `folder`, `name`,
+# `arch` and `source`, the path of the file, in the caller.
+macro(lesson_parts lesson)
+  if(NOT "${lesson}" MATCHES "^([^|]+)/([^|/]+)\\.cu\\|([0-9]+)$")
+    message(FATAL_ERROR "LESSONS: '${lesson}' is not folder/file.cu|arch")
+  endif()
+  set(folder "${CMAKE_MATCH_1}")
+  set(name "${CMAKE_MATCH_2}")
+  set(arch "${CMAKE_MATCH_3}")
+  set(source "${folder}/${name}.cu")
+endmacro()
+
 # cubin_sha256(path name hash): of the machine code of NAME.cu. nvcc writes two
 # hashes of eight digits, one of the folder, into names of internal linkage:
 # the names are taken without them, and where there are any it is the hash of
@@ -206,6 +218,32 @@ function(evidence_write path body_file)
     OUTPUT_FILE "${path}.new" COMMAND_ERROR_IS_FATAL ANY)
   file(RENAME "${path}.new" "${path}")
   file(REMOVE "${body_file}.header")
+endfunction()
+
+# evidence_sms(output): ev_sms, from a lesson's first line in variable `output`.
+macro(evidence_sms output_name)
+  set(ev_sms "n/a")
+  if(${output_name} MATCHES ", ([0-9]+) SMs")
+    set(ev_sms "${CMAKE_MATCH_1}")
+  endif()
+endmacro()
+
+# evidence_record(file body_file): writes evidence `file`, a path below ROOT,
+# of the lesson that lesson_parts has split, in place of older ones. What
+# differs from kind to kind the caller sets: ev_cubin-sha256,
+# ev_compile-command, ev_run-command, ev_sms, and ev_date-utc where it is not
+# now.
+function(evidence_record file body_file)
+  file(SHA256 "${ROOT}/${source}" ev_source-sha256)
+  set(ev_lesson "${folder}/${name}")
+  set(ev_source "${source}")
+  set(ev_exit-code 0)
+  if(NOT DEFINED ev_date-utc)
+    string(TIMESTAMP ev_date-utc "%Y-%m-%dT%H:%M:%SZ" UTC)
+  endif()
+  evidence_write("${ROOT}/${file}" "${body_file}")
+  evidence_replaces("${ROOT}/${file}")
+  message("  wrote ${file}")
 endfunction()
 
 # evidence_replaces(path): removes the older files that a new file `path`

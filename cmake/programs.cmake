@@ -68,25 +68,23 @@ endfunction()
 
 # build_lessons(work lessons flag...): compiles each lesson of CMakeLists.txt,
 # alone in a folder of its own as a student has it: work/NAME/NAME and
-# work/NAME/NAME.cubin. `lessons` becomes a list of FOLDER|NAME|ARCH. The
-# variables ROOT and NVCC must be set; ONLY chooses a folder, ARCH a newer
-# architecture than the lesson's own.
+# work/NAME/NAME.cubin. `lessons` becomes a list as of lessons_listed, each
+# with the architecture that it was compiled for. The variables ROOT and NVCC
+# must be set; ONLY chooses a folder, ARCH a newer architecture than the
+# lesson's own.
 function(build_lessons work lessons_name)
   lessons_listed("${ROOT}" listed)
   set(lessons "")
   foreach(lesson IN LISTS listed)
-    string(REGEX MATCH "^(.*)/([^/]*)\\.cu\\|([0-9]+)$" ignored "${lesson}")
-    set(folder "${CMAKE_MATCH_1}")
-    set(name "${CMAKE_MATCH_2}")
-    set(arch "${CMAKE_MATCH_3}")
+    lesson_parts("${lesson}")
     if(ONLY AND NOT folder STREQUAL ONLY)
       continue()
     endif()
     if(ARCH AND ARCH GREATER arch)
       set(arch "${ARCH}")
     endif()
-    list(APPEND lessons "${folder}|${name}|${arch}")
-    file(COPY "${ROOT}/${folder}/${name}.cu" DESTINATION "${work}/${name}")
+    list(APPEND lessons "${source}|${arch}")
+    file(COPY "${ROOT}/${source}" DESTINATION "${work}/${name}")
     set(compile "${NVCC}" -std=c++17 -O3 -arch=sm_${arch} ${ARGN})
     add_program("${work}" "${name}" ${compile}
       -o "${work}/${name}/${name}" "${work}/${name}/${name}.cu")
@@ -95,7 +93,7 @@ function(build_lessons work lessons_name)
   endforeach()
   build_programs("${work}")
   foreach(lesson IN LISTS lessons)
-    string(REGEX REPLACE "^.*\\|(.*)\\|.*$" "\\1" name "${lesson}")
+    lesson_parts("${lesson}")
     foreach(program "${name}" "${name}-cubin")
       program_status("${work}" "${program}" status log)
       if(NOT status EQUAL 0)
