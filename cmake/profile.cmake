@@ -58,9 +58,7 @@ string(REPLACE ";" "," metrics "${metrics}")
 # keep_columns(csv): leaves only `columns` in the table in variable `csv`.
 function(keep_columns csv_name)
   set(csv "${${csv_name}}")
-  string(REPLACE ";" "," csv "${csv}")  # no CMake list takes these
-  string(REPLACE "[" "(" csv "${csv}")
-  string(REPLACE "]" ")" csv "${csv}")
+  list_safe(csv)
   set(kept "")
   set(places "")
   while(NOT csv STREQUAL "")

@@ -27,6 +27,16 @@ function(take_line text_name line_name)
   set(${text_name} "${left}" PARENT_SCOPE)
 endfunction()
 
+# list_safe(text): makes variable `text` fit for a CMake list: without `;`, `[`
+# and `]`, each replaced by one other character.
+function(list_safe text_name)
+  set(text "${${text_name}}")
+  string(REPLACE ";" "," text "${text}")
+  string(REPLACE "[" "(" text "${text}")
+  string(REPLACE "]" ")" text "${text}")
+  set(${text_name} "${text}" PARENT_SCOPE)
+endfunction()
+
 # count_lines(text count): the number of newlines in variable `text`.
 function(count_lines text_name count_name)
   string(REGEX REPLACE "[^\n]+" "" newlines "${${text_name}}")
@@ -48,9 +58,14 @@ endfunction()
 # The faults so far: none, or those of before this file was read again.
 set_property(GLOBAL APPEND_STRING PROPERTY page_faults "")
 
-# Collects one fault, "file:line: what is wrong and the mend".
-function(fault text)
-  set_property(GLOBAL APPEND_STRING PROPERTY page_faults "${text}\n")
+# Collects one fault, "file:line: what is wrong and the mend"; of several
+# pieces, like message().
+function(fault)
+  math(EXPR last "${ARGC} - 1")
+  foreach(i RANGE ${last})
+    set_property(GLOBAL APPEND_STRING PROPERTY page_faults "${ARGV${i}}")
+  endforeach()
+  set_property(GLOBAL APPEND_STRING PROPERTY page_faults "\n")
 endfunction()
 
 # has_faults(result): whether fault() was ever called.
@@ -154,4 +169,29 @@ function(in_fence line_name fence_name result_name)
   endif()
   set(${fence_name} "${fence}" PARENT_SCOPE)
   set(${result_name} ${inside} PARENT_SCOPE)
+endfunction()
+
+# anchors(path result): the anchors of a Markdown file's headings, as GitHub
+# makes them.
+function(anchors path result_name)
+  file(READ "${path}" text)
+  set(found "")
+  set(fence "")
+  while(NOT text STREQUAL "")
+    take_line(text line)
+    in_fence(line fence code)
+    if(code)
+      continue()
+    elseif(line MATCHES "^#+ +(.*)$")
+      string(TOLOWER "${CMAKE_MATCH_1}" slug)
+      string(REGEX REPLACE "\\]\\([^)]*\\)" "" slug "${slug}")
+      string(REGEX REPLACE "[^a-z0-9 _-]" "" slug "${slug}")
+      string(STRIP "${slug}" slug)
+      string(REPLACE " " "-" slug "${slug}")
+      list(APPEND found "${slug}")
+    elseif(line MATCHES "<a (id|name)=\"([^\"]+)\"")
+      list(APPEND found "${CMAKE_MATCH_2}")
+    endif()
+  endwhile()
+  set(${result_name} "${found}" PARENT_SCOPE)
 endfunction()

@@ -2,12 +2,10 @@
 # The header's list of rows and the table of rows in the code name the same
 # labels in the same order. No line is longer than 79 columns.
 cmake_minimum_required(VERSION 3.25)
+include("${CMAKE_CURRENT_LIST_DIR}/../../cmake/text.cmake")
 
 file(READ "${SOURCE}" text)
-# A bracket or a semicolon would break CMake's lists.
-string(REPLACE ";" " " text "${text}")
-string(REPLACE "[" "(" text "${text}")
-string(REPLACE "]" ")" text "${text}")
+list_safe(text)
 
 string(REGEX MATCH "[^\n]{80}[^\n]*" long "${text}")
 if(long)

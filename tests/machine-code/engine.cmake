@@ -38,10 +38,8 @@ set(relations "EQUAL;AT_LEAST;AT_MOST")
 # Reads a listing of cuobjdump -sass into a global list for each kernel, of
 # elements "ADDRESS PREDICATE INSTRUCTION", with - for no predicate.
 function(read_sass sass)
-  # An unbalanced bracket and a semicolon would break a CMake list.
-  string(REPLACE ";" "" sass "${sass}")
-  string(REPLACE "[" "(" sass "${sass}")
-  string(REPLACE "]" ")" sass "${sass}")
+  string(REPLACE ";" "" sass "${sass}")  # behind each instruction
+  list_safe(sass)
   set(mark "Function : ")
   set(kernels "")
   string(FIND "${sass}" "${mark}" at)
