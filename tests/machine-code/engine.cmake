@@ -31,6 +31,7 @@
 # measure(VARIABLE KERNEL ... MEASURE) gives the number itself, of one kernel.
 cmake_minimum_required(VERSION 3.25)
 include(${CMAKE_CURRENT_LIST_DIR}/../../cmake/text.cmake)
+include(${CMAKE_CURRENT_LIST_DIR}/../rules.cmake)
 
 set(measures "COUNT;PREDICATED;LOOPS_AROUND;RUN;BLOCK;UNTIL")
 set(relations "EQUAL;AT_LEAST;AT_MOST")
@@ -274,18 +275,6 @@ function(rule id)
   endforeach()
 endfunction()
 
-# A rule that must be broken here: it shows that the rule can fail.
-function(broken_rule id)
-  get_property(before GLOBAL PROPERTY page_faults)
-  rule(${id} ${ARGN})
-  get_property(after GLOBAL PROPERTY page_faults)
-  set_property(GLOBAL PROPERTY page_faults "${before}")
-  if(before STREQUAL after)
-    string(REPLACE ";" " " text "${ARGN}")
-    fault("${id}: must be broken, but holds: ${text}")
-  endif()
-endfunction()
-
 foreach(needed RULES ARCH CUOBJDUMP)
   if("${${needed}}" STREQUAL "")
     message(FATAL_ERROR "engine.cmake: -D${needed}=... is missing")
@@ -311,14 +300,5 @@ read_sass("${sass}")
 include("${RULES}")
 
 get_property(kernels GLOBAL PROPERTY KERNELS)
-get_property(rules GLOBAL PROPERTY RULES)
-list(LENGTH rules checks)
-list(REMOVE_DUPLICATES rules)
-list(LENGTH rules rules)
 list(LENGTH kernels kernels)
-if(checks EQUAL 0 OR kernels EQUAL 0)
-  message(FATAL_ERROR "${kernels} kernels and ${rules} rules: proves nothing")
-endif()
-stop_on_faults("the machine code of ${CUBIN} breaks these rules")
-message("${rules} rules (${checks} checks) hold for the ${kernels} kernels "
-  "of ${CUBIN}")
+rules_hold(${kernels} kernels "${CUBIN}")

@@ -25,6 +25,7 @@
 # large both hold proves nothing, and is a fault.
 cmake_minimum_required(VERSION 3.25)
 include(${CMAKE_CURRENT_LIST_DIR}/../../cmake/evidence-file.cmake)
+include(${CMAKE_CURRENT_LIST_DIR}/../rules.cmake)
 
 # CMake knows whole numbers only: counts in thousandths. "1,234.5" is 1234500.
 function(thousandths out number)
@@ -206,18 +207,6 @@ function(rule id)
   endforeach()
 endfunction()
 
-# A rule that must be broken here: it shows that the rule can fail.
-function(broken_rule id)
-  get_property(before GLOBAL PROPERTY page_faults)
-  rule(${id} ${ARGN})
-  get_property(after GLOBAL PROPERTY page_faults)
-  set_property(GLOBAL PROPERTY page_faults "${before}")
-  if(before STREQUAL after)
-    string(REPLACE ";" " " text "${ARGN}")
-    fault("${id}: must be broken, but holds: ${text}")
-  endif()
-endfunction()
-
 function(value out)
   cmake_parse_arguments(PARSE_ARGV 1 v "" "${words}" "${lists}")
   set(${out} 0 PARENT_SCOPE)
@@ -262,14 +251,5 @@ endif()
 read_profile(in_body)
 include("${RULES}")
 
-get_property(rules GLOBAL PROPERTY RULES)
 get_property(launches GLOBAL PROPERTY LAUNCHES)
-list(LENGTH rules checks)
-list(REMOVE_DUPLICATES rules)
-list(LENGTH rules rules)
-if(checks EQUAL 0 OR launches EQUAL 0)
-  message(FATAL_ERROR "${launches} launches and ${rules} rules: proves nothing")
-endif()
-stop_on_faults("the profile ${shown} breaks these rules")
-message("${rules} rules (${checks} checks) hold for the ${launches} launches "
-  "of ${shown}")
+rules_hold(${launches} launches "${shown}")
