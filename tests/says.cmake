@@ -13,3 +13,19 @@ function(says output text result)
     set(${result} TRUE PARENT_SCOPE)
   endif()
 endfunction()
+
+# must_report(what status output text): `what` must have failed and said
+# `text`; with an empty text it must have passed.
+function(must_report what status output text)
+  if(text STREQUAL "")
+    if(NOT status EQUAL 0)
+      message(SEND_ERROR "${what} must pass, status ${status}:\n${output}")
+    endif()
+    return()
+  endif()
+  says("${output}" "${text}" reported)
+  if(status EQUAL 0 OR NOT reported)
+    message(SEND_ERROR
+      "${what}: status ${status}, and no word of `${text}`:\n${output}")
+  endif()
+endfunction()

@@ -70,17 +70,7 @@ function(expect text)
     RESULT_VARIABLE status
     OUTPUT_VARIABLE output
     ERROR_VARIABLE output)
-  if(text STREQUAL "")
-    if(NOT status EQUAL 0)
-      message(SEND_ERROR "a faultless lesson fails:\n${output}")
-    endif()
-    return()
-  endif()
-  says("${output}" "${text}" reported)
-  if(status EQUAL 0 OR NOT reported)
-    message(SEND_ERROR
-      "status ${status}, and no word of `${text}`:\n${output}")
-  endif()
+  must_report("the lesson" "${status}" "${output}" "${text}")
 endfunction()
 
 expect("")

@@ -25,18 +25,8 @@ function(planted file old new text)
     RESULT_VARIABLE status
     OUTPUT_VARIABLE output
     ERROR_VARIABLE output)
-  if(text STREQUAL "")
-    if(NOT status EQUAL 0)
-      message(FATAL_ERROR "fails on a plain copy:\n${output}")
-    endif()
-    return()
-  endif()
-  says("${output}" "${text}" reported)
-  if(status EQUAL 0 OR NOT reported)
-    message(SEND_ERROR
-      "`${old}` -> `${new}` in ${file}: not reported as `${text}` "
-      "(status ${status}):\n${output}")
-  endif()
+  must_report("`${old}` -> `${new}` in ${file}" "${status}" "${output}"
+    "${text}")
 endfunction()
 
 planted("" "" "" "")
@@ -82,12 +72,8 @@ function(edited script document old new text)
     RESULT_VARIABLE status
     OUTPUT_VARIABLE output
     ERROR_VARIABLE output)
-  says("${output}" "${text}" reported)
-  if(status EQUAL 0 OR NOT reported)
-    message(SEND_ERROR
-      "`${old}` -> `${new}` in ${document}: not reported as `${text}` "
-      "(status ${status}):\n${output}")
-  endif()
+  must_report("`${old}` -> `${new}` in ${document}" "${status}" "${output}"
+    "${text}")
 endfunction()
 
 macro(unmet)

@@ -74,17 +74,7 @@ function(expect kind text)
     COMMAND ${CMAKE_COMMAND} "-DROOT=${WORK}" -DKIND=${kind}
       -DFOLDER=day99-test -P "${ROOT}/tests/recorded/check.cmake"
     RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
-  if(text STREQUAL "")
-    if(NOT status EQUAL 0)
-      message(SEND_ERROR "a faultless record of ${kind} fails:\n${output}")
-    endif()
-    return()
-  endif()
-  says("${output}" "${text}" reported)
-  if(status EQUAL 0 OR NOT reported)
-    message(SEND_ERROR
-      "status ${status}, and no word of `${text}`:\n${output}")
-  endif()
+  must_report("the record of ${kind}" "${status}" "${output}" "${text}")
 endfunction()
 
 foreach(kind mutants sanitizer hostile)
@@ -122,10 +112,8 @@ execute_process(
   COMMAND ${CMAKE_COMMAND} "-DROOT=${WORK}" -DKIND=hostile -DFOLDER=day98-none
     -P "${ROOT}/tests/recorded/check.cmake"
   RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
-says("${output}" "evidence/day98-none has no hostile-*.txt" reported)
-if(status EQUAL 0 OR NOT reported)
-  message(SEND_ERROR "a missing record: status ${status}:\n${output}")
-endif()
+must_report("a missing record" "${status}" "${output}"
+  "evidence/day98-none has no hostile-*.txt")
 
 # The hash of machine code does not depend on the folder it was made in.
 foreach(case "a|_INTERNAL_0123abcd_7_test_cu_89abcdef4name"
