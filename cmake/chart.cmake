@@ -13,9 +13,6 @@
 # is an error. A line of a table that cannot be read is an error.
 cmake_minimum_required(VERSION 3.25)
 include("${CMAKE_CURRENT_LIST_DIR}/evidence-file.cmake")
-if(NOT DEFINED ROOT)
-  cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH ROOT)
-endif()
 
 # --- Numbers -----------------------------------------------------------------
 

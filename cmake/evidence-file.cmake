@@ -8,6 +8,10 @@
 # one value there (cubin-sha256, say, where many programs were compiled).
 include("${CMAKE_CURRENT_LIST_DIR}/text.cmake")
 
+# The repository that a script works on, where it was given none.
+cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH this_repository)
+default(ROOT "${this_repository}")
+
 set(evidence_schema 1)
 set(evidence_keys
   schema lesson source source-sha256 cubin-sha256 compile-command run-command

@@ -11,9 +11,6 @@
 # before its file is compiled, so that the recorded source says what was
 # recorded. A run that fails is never recorded and stops the script.
 cmake_minimum_required(VERSION 3.25)
-if(NOT DEFINED ROOT)
-  cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH ROOT)
-endif()
 if(CHECK)
   include("${CMAKE_CURRENT_LIST_DIR}/evidence-check.cmake")
   return()

@@ -11,9 +11,6 @@
 # at full size, JOBS at a time too. Needs a POSIX shell. What needs no GPU is
 # in tests/hostile/.
 cmake_minimum_required(VERSION 3.25)
-if(NOT DEFINED ROOT)
-  cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH ROOT)
-endif()
 include("${CMAKE_CURRENT_LIST_DIR}/evidence-file.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/programs.cmake")
 default(NVCC nvcc)

@@ -33,9 +33,6 @@
 # edit, in backquotes, and say why.
 # A line `flags: FLAG...` replaces the default, -DLESSON_QUICK.
 cmake_minimum_required(VERSION 3.25)
-if(NOT DEFINED ROOT)
-  cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH ROOT)
-endif()
 include("${CMAKE_CURRENT_LIST_DIR}/evidence-file.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/programs.cmake")
 default(NVCC nvcc)

@@ -12,9 +12,6 @@
 #
 # tests/profile/LESSON.cmake says what the numbers must be.
 cmake_minimum_required(VERSION 3.25)
-if(NOT DEFINED ROOT)
-  cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH ROOT)
-endif()
 include("${CMAKE_CURRENT_LIST_DIR}/evidence-file.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/programs.cmake")
 default(NVCC nvcc)

@@ -9,9 +9,6 @@
 # command, its ERROR SUMMARY and LEAK SUMMARY lines and its exit status. The
 # lessons are built with -DLESSON_QUICK, small inputs and every check.
 cmake_minimum_required(VERSION 3.25)
-if(NOT DEFINED ROOT)
-  cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH ROOT)
-endif()
 include("${CMAKE_CURRENT_LIST_DIR}/evidence-file.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/programs.cmake")
 default(NVCC nvcc)

@@ -18,9 +18,6 @@
 # too).
 cmake_minimum_required(VERSION 3.25)
 include("${CMAKE_CURRENT_LIST_DIR}/evidence-file.cmake")
-if(NOT DEFINED ROOT)
-  cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH ROOT)
-endif()
 default(WORK "${ROOT}/build/weave")
 
 # fenced(language content_name result_name): a fenced code block.
