@@ -8,13 +8,9 @@
 # for which CLANG is the CUDA compiler: where no nvcc of 12.x is at hand, this
 # shows that the lessons use nothing that 12.0 lacks.
 cmake_minimum_required(VERSION 3.25)
-cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH ROOT)
-if(NOT DEFINED HOSTS)
-  set(HOSTS g++ clang++)
-endif()
-if(NOT DEFINED WORK)
-  set(WORK "${ROOT}/build/matrix")
-endif()
+include("${CMAKE_CURRENT_LIST_DIR}/evidence-file.cmake")
+default(HOSTS "g++;clang++")
+default(WORK "${ROOT}/build/matrix")
 if(NOT NVCCS)
   message(FATAL_ERROR "NVCCS: name at least one nvcc")
 endif()
@@ -22,9 +18,7 @@ file(MAKE_DIRECTORY "${WORK}")
 
 set(warnings -Werror all-warnings
   -Xcompiler -Wall,-Wextra,-Wshadow,-Wformat-security)
-file(READ "${ROOT}/CMakeLists.txt" text)
-string(REGEX MATCHALL "\nlesson\\([^ \n]+ [0-9]+\\)" lessons "${text}")
-list(TRANSFORM lessons REPLACE "\nlesson\\(([^ ]+) ([0-9]+)\\)" "\\1|\\2")
+lessons_listed("${ROOT}" lessons)
 list(LENGTH lessons all)
 string(TIMESTAMP today "%Y-%m-%d" UTC)
 find_program(GIT git)
@@ -50,13 +44,25 @@ function(first_line result)
   set(${result} "${said}" PARENT_SCOPE)
 endfunction()
 
-# build(result source command...): runs it; appends the lesson that failed to
-# `result`, and what the compiler said to the property `reasons`.
-function(build result source)
-  cmake_path(GET source STEM name)
-  execute_process(COMMAND ${ARGN} WORKING_DIRECTORY "${WORK}"
-    RESULT_VARIABLE status OUTPUT_VARIABLE said ERROR_VARIABLE said)
-  if(NOT status EQUAL 0 OR NOT said STREQUAL "")
+# row(toolkit host standard kind command...): compiles every lesson by the
+# command, in which @SOURCE@ and @ARCH@ stand for its file and its own
+# architecture, and appends a row to `rows`. What the compiler said of those
+# that fail goes to the property `reasons`.
+set(rows "")
+function(row toolkit host standard kind)
+  set(failed "")
+  set(built 0)
+  foreach(lesson IN LISTS lessons)
+    lesson_parts("${lesson}")
+    string(REPLACE "@SOURCE@" "${ROOT}/${source}" command "${ARGN}")
+    string(REPLACE "@ARCH@" "${arch}" command "${command}")
+    execute_process(COMMAND ${command} WORKING_DIRECTORY "${WORK}"
+      RESULT_VARIABLE status OUTPUT_VARIABLE said ERROR_VARIABLE said)
+    if(status EQUAL 0 AND said STREQUAL "")
+      math(EXPR built "${built} + 1")
+      continue()
+    endif()
+    string(APPEND failed " ${name}")
     string(REGEX MATCH "[^\n]*(error|warning|unsupported)[^\n]*" why "${said}")
     message(STATUS "  ${name}: exit status ${status}: ${why}")
     string(REGEX REPLACE "^[^ ]*/" "" why "${why}")
@@ -66,13 +72,7 @@ function(build result source)
       set_property(GLOBAL APPEND_STRING PROPERTY reasons
         "- ${name}: `${why}`\n")
     endif()
-    string(APPEND ${result} " ${name}")
-    set(${result} "${${result}}" PARENT_SCOPE)
-  endif()
-endfunction()
-
-set(rows "")
-function(row toolkit host standard kind built failed)
+  endforeach()
   set(answer "${built} of ${all}")
   if(failed)
     string(APPEND answer ", not${failed}")
@@ -110,21 +110,10 @@ foreach(nvcc IN LISTS NVCCS)
         if(kind STREQUAL "Debug")
           set(flags -g -G)
         endif()
-        set(failed "")
-        set(built 0)
-        foreach(lesson IN LISTS lessons)
-          string(REGEX REPLACE "\\|.*" "" source "${lesson}")
-          string(REGEX REPLACE ".*\\|" "" arch "${lesson}")
-          set(before "${failed}")
-          build(failed "${source}" "${nvcc}" -std=c++${standard} ${flags}
-            -arch=sm_${arch} -ccbin ${host} ${warnings} ${quiet}
-            -o program "${ROOT}/${source}")
-          if(failed STREQUAL before)
-            math(EXPR built "${built} + 1")
-          endif()
-        endforeach()
         row("${toolkit}" "${host_version}" "C++${standard}"
-          "${kind}, each lesson's own" "${built}" "${failed}")
+          "${kind}, each lesson's own"
+          "${nvcc}" -std=c++${standard} ${flags} -arch=sm_@ARCH@ -ccbin ${host}
+          ${warnings} ${quiet} -o program @SOURCE@)
       endforeach()
     endforeach()
   endforeach()
@@ -135,19 +124,9 @@ foreach(nvcc IN LISTS NVCCS)
   list(GET HOSTS 0 host)
   first_line(host_version "${host}" --version)
   foreach(arch IN ITEMS 100 120)
-    set(failed "")
-    set(built 0)
-    foreach(lesson IN LISTS lessons)
-      string(REGEX REPLACE "\\|.*" "" source "${lesson}")
-      set(before "${failed}")
-      build(failed "${source}" "${nvcc}" -std=c++17 -O3 -arch=sm_${arch}
-        -ccbin ${host} ${warnings} -o program "${ROOT}/${source}")
-      if(failed STREQUAL before)
-        math(EXPR built "${built} + 1")
-      endif()
-    endforeach()
     row("${toolkit}" "${host_version}" "C++17" "Release, sm_${arch}"
-      "${built}" "${failed}")
+      "${nvcc}" -std=c++17 -O3 -arch=sm_${arch} -ccbin ${host} ${warnings}
+      -o program @SOURCE@)
   endforeach()
 endforeach()
 
@@ -187,22 +166,13 @@ if(CUDA12)
   foreach(side IN ITEMS host device)
     math(EXPR step "${step} + 1")
     message(STATUS "matrix ${step}/${steps}: CUDA ${major}.${minor}, ${side}")
-    set(failed "")
-    set(built 0)
-    foreach(lesson IN LISTS lessons)
-      string(REGEX REPLACE "\\|.*" "" source "${lesson}")
-      set(before "${failed}")
-      build(failed "${source}" "${CLANG}" -x cuda -std=c++17 -fsyntax-only
-        "--cuda-path=${CUDA12}" --cuda-gpu-arch=sm_90 --cuda-${side}-only
-        -D_CG_HAS_CLUSTER_GROUP -Wall -Wextra -Werror -Wno-sign-compare
-        -Wno-unknown-cuda-version -isystem "${WORK}/shim"
-        -isystem "${CUDA12}/include" -include shim.h "${ROOT}/${source}")
-      if(failed STREQUAL before)
-        math(EXPR built "${built} + 1")
-      endif()
-    endforeach()
     row("headers of CUDA ${major}.${minor}, no nvcc" "${clang_version}"
-      "C++17" "types checked only, ${side} side" "${built}" "${failed}")
+      "C++17" "types checked only, ${side} side"
+      "${CLANG}" -x cuda -std=c++17 -fsyntax-only
+      "--cuda-path=${CUDA12}" --cuda-gpu-arch=sm_90 --cuda-${side}-only
+      -D_CG_HAS_CLUSTER_GROUP -Wall -Wextra -Werror
+      -Wno-unknown-cuda-version -isystem "${WORK}/shim"
+      -isystem "${CUDA12}/include" -include shim.h @SOURCE@)
   endforeach()
 endif()
 
@@ -235,11 +205,8 @@ What the table does not show:
 - No nvcc of CUDA 12.x took part. Its headers did, where the table says so:
   the types of all that the lessons call were checked against them, with
   clang's front end, with stand-ins for what day 25 uses of cub and cuda/atomic
-  and for the intrinsics that this clang lacks, and no code was made.
-  `-Wno-sign-compare` stands there for a warning that clang gives of
-  cluster_reduction, and nvcc does not (the `int` that is compared with a
-  `size_t` is never negative). The workflow `ci.yml` builds the lessons with
-  nvcc 12.0 in a container.
+  and for the intrinsics that this clang lacks, and no code was made. The
+  workflow `ci.yml` builds the lessons with nvcc 12.0 in a container.
 - Windows with MSVC is built by `ci.yml` only.
 - Nothing here ran. What ran, and on which card, is in
   [evidence](../evidence/).
