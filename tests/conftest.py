@@ -1,0 +1,158 @@
+"""What the tests of the lessons share: records and machine code.
+
+CUBINS: a folder with NAME.sm_XX.cubin; what it lacks is compiled into
+CUBINS/more. NVCC: the compiler. LESSON_RUN, LESSON_PROFILE, LESSON_ARCH: this
+run, this profile, this architecture only, for planted faults.
+"""
+import hashlib
+import os
+import re
+import subprocess
+import sys
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+
+import sass
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+import evidence  # noqa: E402
+
+CUBINS = Path(os.environ.get("CUBINS", evidence.ROOT / "build/cubins"))
+NVCC = os.environ.get("NVCC", "nvcc")
+RECORDS = {"run": ("run-*.txt", evidence.Record),
+           "profile": ("profile-*.csv", evidence.Profile),
+           "timed": ("timed-*.csv", evidence.Profile)}
+
+
+def missing(tool):
+    """A test that needs a tool is skipped, or fails where tools must be."""
+    if os.environ.get("LESSONS_REQUIRE_TOOLS", "OFF") in ("", "OFF", "0"):
+        pytest.skip(tool)
+    pytest.fail(tool)
+
+
+def lesson_of(module):
+    """tests/test_day24.py tests the lesson of day 24."""
+    day = re.fullmatch(r"(?:.*\.)?test_day(\d+)", module.__name__)
+    for lesson in evidence.lessons() if day else []:
+        if lesson.day == day[1]:
+            return lesson
+    return None
+
+
+def pytest_configure(config):
+    config.addinivalue_line(
+        "markers", "archs(75, ...): architectures to test machine code for")
+
+
+def pytest_generate_tests(metafunc):
+    lesson = lesson_of(metafunc.module)
+    if lesson is None:
+        return
+    if "kernels" in metafunc.fixturenames:
+        marker = metafunc.definition.get_closest_marker("archs")
+        archs = marker.args if marker else sorted({*lesson.builds, 90})
+        if only := os.environ.get("LESSON_ARCH"):
+            archs = [arch for arch in archs if arch == int(only)]
+        metafunc.parametrize("kernels", [(lesson, arch) for arch in archs],
+                             ids=[f"sm_{arch}" for arch in archs],
+                             indirect=True, scope="module")
+    for kind, (pattern, read) in RECORDS.items():
+        if kind not in metafunc.fixturenames:
+            continue
+        given = os.environ.get(f"LESSON_{kind.upper()}")
+        paths = [Path(given)] if given else sorted(
+            lesson.evidence.glob(pattern))
+        metafunc.parametrize(kind, paths, ids=[path.stem for path in paths],
+                             indirect=True, scope="module")
+
+
+@lru_cache(maxsize=None)
+def known_archs():
+    try:
+        listed = subprocess.run([NVCC, "--list-gpu-code"], text=True,
+                                stdout=subprocess.PIPE, check=True).stdout
+    except OSError as error:
+        missing(f"no nvcc: {error}")
+    return set(map(int, re.findall(r"sm_(\d+)$", listed, re.M)))
+
+
+def cubin(lesson, arch):
+    """The machine code of a lesson, compiled where it is not at hand."""
+    path = CUBINS / f"{lesson.name}.sm_{arch}.cubin"
+    if path.exists():
+        return path
+    if arch not in known_archs():
+        pytest.skip(f"this nvcc does not know sm_{arch}")
+    key = hashlib.sha256(f"{NVCC} {lesson.code_sha256}".encode()).hexdigest()
+    path = CUBINS / "more" / key[:16] / path.name
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new = path.with_suffix(f".{os.getpid()}")
+        subprocess.run([NVCC, "-std=c++17", "-O3", f"-arch=sm_{arch}",
+                        "-DLESSON_NO_CUB", "-cubin", "-o", new, lesson.path],
+                       check=True)
+        new.replace(path)  # another process may have been faster
+    return path
+
+
+@pytest.fixture(scope="module")
+def lesson(request):
+    return lesson_of(request.module)
+
+
+@pytest.fixture(scope="module")
+def kernels(request):
+    """{name: [a Kernel for each set of template arguments]} of one cubin."""
+    lesson, arch = request.param
+    for name in ("cuobjdump", "nvdisasm"):
+        try:
+            sass.tool(name)
+        except FileNotFoundError as error:
+            missing(str(error))
+    return sass.read(cubin(lesson, arch))
+
+
+@pytest.fixture
+def kernel(kernels):
+    """The only instance of a kernel."""
+    def only(name):
+        [one] = kernels[name]
+        return one
+    return only
+
+
+@pytest.fixture
+def every_kernel(kernels):
+    return [kernel for same in kernels.values() for kernel in same]
+
+
+def record(request, kind):
+    read = RECORDS[kind][1](request.param)
+    read.run = read
+    if kind != "run":  # its figures come from the run of the same build
+        run = os.environ.get("LESSON_RUN") or read.path.with_name(
+            read.path.name.replace(f"{kind}-", "run-")).with_suffix(".txt")
+        read.run = evidence.Record(run)
+    return read
+
+
+@pytest.fixture(scope="module")
+def run(request):
+    """One recorded run; see evidence.Record."""
+    return record(request, "run")
+
+
+@pytest.fixture(scope="module")
+def profile(request):
+    """One recorded profile of each row's checked launch; `.run` is the run of
+    the same build."""
+    return record(request, "profile")
+
+
+@pytest.fixture(scope="module")
+def timed(request):
+    """One recorded profile of timed launches, caches left alone."""
+    return record(request, "timed")

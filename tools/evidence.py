@@ -1,0 +1,205 @@
+"""Lessons and what was recorded of them; see evidence/README.md."""
+import csv
+import hashlib
+import math
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+DONE = "\nAll checks passed.\n"  # the last line of a run
+COMPILE = "nvcc -std=c++17 -O3 -arch=sm_{arch} -o {name} {name}.cu"
+
+# What must not be taken for a comment comes first, comments last.
+TOKEN = re.compile(r"""
+    (?P<keep> R"(?P<end>[^\s()\\]*)\(.*?\)(?P=end)"
+            | "(?:\\.|[^"\\\n])*" | (?<!\w)'(?:\\.|[^'\\\n])+' )
+    | //(?:\\\n|[^\n])* | /\*.*?\*/""", re.S | re.X)
+
+
+def code(text):
+    """A source without comments, blank lines and blanks at line ends."""
+    text = TOKEN.sub(lambda token: token["keep"] or " ", text)
+    lines = (line.rstrip() for line in text.splitlines())
+    return "".join(line + "\n" for line in lines if line)
+
+
+def sha256(data):
+    data = data.encode() if isinstance(data, str) else data
+    return hashlib.sha256(data).hexdigest()
+
+
+def cubin_sha256(cubin):
+    """Of machine code. nvcc hashes the folder into some names: left out."""
+    name = Path(cubin).name.split(".")[0].encode()
+    names = rb"_[0-9a-f]{8}(_%d_%b_cu_)[0-9a-f]{8}" % (len(name) + 3, name)
+    return sha256(re.sub(names, rb"\1", Path(cubin).read_bytes()))
+
+
+@dataclass
+class Lesson:
+    root: Path
+    source: str  # day24-reduction/reduction_1.cu
+    arch: int    # its own, of CMakeLists.txt
+    draft: bool = False
+
+    def __post_init__(self):
+        self.path = self.root / self.source
+        self.folder, self.name = self.path.parent.name, self.path.stem
+        self.day = re.match(r"day(\d+)", self.folder)[1]
+        self.evidence = self.root / "evidence" / self.folder
+
+    @property
+    def text(self):
+        return self.path.read_text(encoding="utf-8")
+
+    @property
+    def builds(self):
+        """The architectures of its `// Build:` lines; the first is its own."""
+        found = re.findall(r"^// (?:Build:)? +nvcc .*-arch=sm_(\d+)",
+                           self.text, re.M)
+        return [int(arch) for arch in dict.fromkeys(found)] or [self.arch]
+
+    @property
+    def code_sha256(self):
+        return sha256(code(self.text))
+
+
+def lessons(root=ROOT):
+    """Those that CMakeLists.txt lists, in that order."""
+    listed = re.findall(r"^lesson\((\S+\.cu) (\d+)( DRAFT)?\)",
+                        (root / "CMakeLists.txt").read_text(), re.M)
+    return [Lesson(root, source, int(arch), bool(draft))
+            for source, arch, draft in listed]
+
+
+def cells(line):
+    return re.split(r" {2,}", line.strip())
+
+
+@dataclass
+class Table:
+    title: str
+    columns: list
+    rows: list = field(default_factory=list)   # {column: cell} of each
+    notes: dict = field(default_factory=dict)  # {label: why it has no cells}
+
+    def row(self, label):
+        [one] = [row for row in self.rows if row[self.columns[0]] == label]
+        return one
+
+
+def tables(text):
+    """A title, headings, a line per row, an empty line. Headings are three or
+    more, none a number; two blanks or more separate cells. Of a table whose
+    first heading is `row` every line must be one."""
+    found = []
+    lines = [""] + text.splitlines() + [""]
+    k = 1
+    while k < len(lines):
+        columns = cells(lines[k])
+        if len(columns) < 3 or any(number(cell) is not None
+                                   for cell in columns):
+            k += 1
+            continue
+        if len(set(columns)) < len(columns):
+            raise ValueError(f"a heading twice: {lines[k]}")
+        table = Table(lines[k - 1], columns)
+        found.append(table)
+        for k in range(k + 1, len(lines)):
+            if not lines[k].strip():
+                break
+            row = cells(lines[k])
+            if len(row) == len(columns):
+                table.rows.append(dict(zip(columns, row)))
+            elif len(row) == 2:
+                table.notes[row[0]] = row[1]
+            elif columns[0] == "row":
+                raise ValueError(f"{len(row)} cells, not {len(columns)}, "
+                                 f"below '{table.title}': {lines[k]}")
+    return found
+
+
+def number(cell):
+    """'1,234.5', '80.3%', '~1.01': the number; of anything else None."""
+    found = re.fullmatch(r"~?(-?[\d,]*\.?\d+(?:e[-+]?\d+)?) ?%?", cell)
+    return float(found[1].replace(",", "")) if found else None
+
+
+class Record:
+    """A recorded file, or what a program printed (it has no header)."""
+
+    def __init__(self, path):
+        self.path = Path(path)
+        text = self.path.read_bytes().decode(errors="replace")
+        head, _, body = text.partition("\n\n")
+        if not text.startswith("# "):
+            head, body = "", text
+        self.body = body
+        self.header = dict(line[2:].partition(": ")[::2]
+                           for line in head.splitlines())
+        found = re.search(r"sm_(\d+)", self.path.name + str(self.header))
+        self.arch = int(found[1]) if found else None
+        self.quick = "LESSON_QUICK" in body
+
+    @property
+    def tables(self):
+        return tables(self.body)
+
+
+@dataclass
+class Launch:
+    kernel: str       # its name alone
+    arguments: tuple  # the integers among its template arguments
+    grid: int         # blocks
+    block: int        # threads per block
+    cluster: int      # blocks per cluster, 0 where the launch names none
+    shared: int       # bytes per block, dynamic and static
+    metrics: dict     # {name: number}
+
+
+class Profile(Record):
+    """The table of ncu --csv --page raw."""
+
+    @property
+    def launches(self):
+        return [launch(row) for row in
+                csv.DictReader(self.body[self.body.find('"ID"'):].splitlines())
+                if row["ID"]]
+
+
+def launch(row):
+    metrics = {name: number(cell) for name, cell in row.items()}
+    size = {key: int(metrics.get(f"launch__{key}") or 0)
+            for key in ("grid_size", "block_size", "cluster_size",
+                        "shared_mem_per_block_dynamic",
+                        "shared_mem_per_block_static")}
+    name, arguments = kernel_name(row["Kernel Name"])
+    grid, block, cluster, dynamic, static = size.values()
+    return Launch(name, arguments, grid, block, cluster, dynamic + static,
+                  {key: value for key, value in metrics.items()
+                   if value is not None and "__" in key})
+
+
+def kernel_name(text):
+    """'void sum<(int)256>(const float *)' is ('sum', (256,))."""
+    end = re.search(r"[<(]", text).start()
+    name = re.split(r"[ :]", text[:end])[-1]
+    arguments, depth = [""], 0
+    for letter in text[end:] if text[end] == "<" else "":
+        depth += (letter in "<(") - (letter in ">)")
+        if depth == 0 and letter == ">":
+            break
+        if depth == 1 and letter == ",":
+            arguments.append("")
+        else:
+            arguments[-1] += letter
+    found = (re.fullmatch(r"[< ]*(?:\([\w ]+\))?(-?\d+)", argument)
+             for argument in arguments)
+    return name, tuple(int(one[1]) for one in found if one)
+
+
+def close(value, other, percent):
+    """Whether two numbers differ by at most so many per cent of `other`."""
+    return math.isclose(value, other, rel_tol=0,
+                        abs_tol=abs(other) * percent / 100)
