@@ -1,10 +1,10 @@
-# lesson(FOLDER/FILE.cu ARCH): one lesson program and its test.
+# lesson(FOLDER/FILE.cu ARCH [DRAFT]): one lesson program and its test.
 #
-# Target and executable: FILE, in bin/ of the build folder. Test:
-# lesson.FILE, labels `lesson` and the day. ARCH is the lowest architecture
-# that the lesson needs; LESSONS_ARCH replaces it. A lesson that this toolkit
-# or LESSONS_ARCH cannot serve is left out with a message.
-# Global property LESSONS: a list of 'FOLDER/FILE.cu|ARCH', left-out ones too.
+# Target and test: lesson.FILE; executable: bin/FILE in the build folder;
+# labels of the test: `lesson` and the day. ARCH is the lowest architecture
+# that the lesson needs, and the one that it is compiled for unless the user
+# names others. A lesson that cannot be compiled so is left out by name.
+# DRAFT: the tests list what the lesson still lacks, and do not fail for it.
 
 # What this nvcc can compile for, as "75;80;...".
 if(NOT LESSONS_TOOLKIT_ARCHS)
@@ -18,114 +18,152 @@ if(NOT LESSONS_TOOLKIT_ARCHS)
     "architectures that nvcc --list-gpu-arch names")
 endif()
 
-# The architectures to compile for where LESSONS_ARCH is set.
-set(lessons_arch_numbers "${LESSONS_ARCH}")
-if(LESSONS_ARCH STREQUAL "native")
-  string(REGEX MATCHALL "[0-9]+" lessons_arch_numbers
-    "${CMAKE_CUDA_ARCHITECTURES_NATIVE}")
-  if(NOT lessons_arch_numbers)
-    message(FATAL_ERROR
-      "LESSONS_ARCH=native needs a GPU on the machine that configures, and "
-      "none was found. Name the architecture instead, for example "
-      "-DLESSONS_ARCH=90.")
+# The user's architectures, each one that this nvcc knows.
+set(lessons_archs "")
+foreach(entry IN LISTS LESSONS_ARCHS)
+  if(entry STREQUAL "native")
+    set(entry "${CMAKE_CUDA_ARCHITECTURES_NATIVE}")
+    if(NOT entry MATCHES "[0-9]")
+      message(FATAL_ERROR
+        "CMAKE_CUDA_ARCHITECTURES=native needs a GPU on the machine that "
+        "configures, and none was found. Name the architecture instead, for "
+        "example -DCMAKE_CUDA_ARCHITECTURES=90.")
+    endif()
+  elseif(entry MATCHES "^all(-major)?$")
+    set(entry "${LESSONS_TOOLKIT_ARCHS}")
+    if(CMAKE_MATCH_1)
+      list(FILTER entry INCLUDE REGEX "^75$|0$")
+    endif()
   endif()
-endif()
-foreach(arch IN LISTS lessons_arch_numbers)
-  if(NOT arch MATCHES "^[0-9]+$")
+  list(APPEND lessons_archs ${entry})
+endforeach()
+foreach(entry IN LISTS lessons_archs)
+  string(REGEX MATCH "^([0-9]+)[af]?(-real|-virtual)?$" _ "${entry}")
+  if(NOT CMAKE_MATCH_1 IN_LIST LESSONS_TOOLKIT_ARCHS)
     message(FATAL_ERROR
-      "LESSONS_ARCH=${LESSONS_ARCH}: '${arch}' is not an architecture. Use "
-      "native or numbers such as 75 or 90.")
-  endif()
-  if(NOT arch IN_LIST LESSONS_TOOLKIT_ARCHS)
-    message(FATAL_ERROR
-      "LESSONS_ARCH=${LESSONS_ARCH}: CUDA ${CMAKE_CUDA_COMPILER_VERSION} "
-      "cannot compile for sm_${arch}. It knows: ${LESSONS_TOOLKIT_ARCHS}.")
+      "CMAKE_CUDA_ARCHITECTURES=${LESSONS_ARCHS}: CUDA "
+      "${CMAKE_CUDA_COMPILER_VERSION} cannot compile for '${entry}'. It "
+      "knows native, all, all-major and ${LESSONS_TOOLKIT_ARCHS}.")
   endif()
 endforeach()
 
-# The machine code that the tests read.
-if(LESSONS_CHECKS)
-  add_custom_target(cubins ALL)
-else()
-  add_custom_target(cubins)
+set(lessons_standard 17)
+if(CMAKE_CUDA_STANDARD)
+  set(lessons_standard "${CMAKE_CUDA_STANDARD}")
+  if(lessons_standard LESS 17)
+    message(FATAL_ERROR
+      "CMAKE_CUDA_STANDARD=${CMAKE_CUDA_STANDARD}: the lessons need 17.")
+  endif()
 endif()
+
+if(MSVC)
+  # MSVC would have getenv_s for getenv.
+  set(lessons_options -D_CRT_SECURE_NO_WARNINGS
+    "-Xcompiler=/W3,/Zc:preprocessor"
+    $<$<BOOL:${LESSONS_WERROR}>:-Werror=all-warnings -Xcompiler=/WX>)
+else()
+  set(lessons_options "-Xcompiler=-Wall,-Wextra"
+    $<$<BOOL:${LESSONS_WERROR}>:-Werror=all-warnings>)
+  if(CMAKE_CUDA_HOST_COMPILER MATCHES "clang")
+    # cooperative_groups.h has static functions that nobody calls.
+    list(APPEND lessons_options -Xcompiler=-Wno-unused-function)
+  endif()
+endif()
+
+# Machine code for the tests to read, and each lesson with its row `yours`.
+set(lessons_all "")
+if(LESSONS_CHECKS)
+  set(lessons_all ALL)
+endif()
+if(PROJECT_IS_TOP_LEVEL)
+  add_custom_target(cubins ${lessons_all})
+endif()
+
+# lesson_program(TARGET NAME SOURCE): an executable, for the variable `archs`.
+function(lesson_program target name source)
+  add_executable(${target} "${source}")
+  target_compile_options(${target} PRIVATE ${lessons_options})
+  set_target_properties(${target} PROPERTIES
+    OUTPUT_NAME ${name}
+    RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin"
+    CUDA_ARCHITECTURES "${archs}"
+    CUDA_STANDARD ${lessons_standard}
+    CUDA_STANDARD_REQUIRED ON
+    CUDA_EXTENSIONS OFF)
+endfunction()
+
+# lesson_test(NAME TARGET LABELS [ARGUMENT...]): exit code 77 is a skip.
+function(lesson_test name target labels)
+  add_test(NAME ${name} COMMAND ${target} ${ARGN})
+  set_tests_properties(${name} PROPERTIES
+    LABELS "${labels}" RUN_SERIAL ON TIMEOUT 300)
+  if(NOT LESSONS_REQUIRE_GPU)
+    set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77)
+  endif()
+endfunction()
 
 function(lesson source arch)
   cmake_path(GET source PARENT_PATH folder)
   cmake_path(GET source STEM name)
-  set_property(GLOBAL APPEND PROPERTY LESSONS "${source}|${arch}")
+  string(REGEX MATCH "^day[0-9]+" day "${folder}")
 
-  set(archs ${arch})
-  if(lessons_arch_numbers)
-    set(archs ${lessons_arch_numbers})
+  if(NOT arch IN_LIST LESSONS_TOOLKIT_ARCHS)
+    message(STATUS
+      "lesson ${name} left out: CUDA ${CMAKE_CUDA_COMPILER_VERSION} cannot "
+      "compile for sm_${arch}; it knows ${LESSONS_TOOLKIT_ARCHS}")
+    return()
   endif()
-  foreach(one IN LISTS archs)
-    if(one LESS arch)
-      message(STATUS
-        "lesson ${name} left out: it needs sm_${arch} or newer, and "
-        "LESSONS_ARCH asks for sm_${one}")
-      return()
-    endif()
-    if(NOT one IN_LIST LESSONS_TOOLKIT_ARCHS)
-      message(STATUS
-        "lesson ${name} left out: CUDA ${CMAKE_CUDA_COMPILER_VERSION} cannot "
-        "compile for sm_${one}; try -DLESSONS_ARCH=... with one of "
-        "${LESSONS_TOOLKIT_ARCHS}")
-      return()
+  set(archs ${lessons_archs})
+  if(NOT archs)
+    set(archs ${arch})
+  endif()
+  foreach(entry IN LISTS archs)
+    string(REGEX MATCH "^[0-9]+" number "${entry}")
+    if(number LESS arch)
+      list(REMOVE_ITEM archs "${entry}")
     endif()
   endforeach()
-
-  add_executable(${name} ${source})
-  set_target_properties(${name} PROPERTIES
-    CUDA_ARCHITECTURES "${archs}"
-    CUDA_STANDARD 17
-    CUDA_STANDARD_REQUIRED ON
-    CUDA_EXTENSIONS OFF
-    RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
-  if(MSVC)
-    # MSVC would have getenv_s for getenv.
-    target_compile_definitions(${name} PRIVATE _CRT_SECURE_NO_WARNINGS)
-    target_compile_options(${name} PRIVATE
-      "-Xcompiler=/W3,/Zc:preprocessor"
-      $<$<BOOL:${LESSONS_WERROR}>:-Werror=all-warnings -Xcompiler=/WX>)
-  else()
-    set(warnings "-Wall,-Wextra")
-    if(CMAKE_CUDA_HOST_COMPILER MATCHES "clang")
-      # cooperative_groups.h has static functions that nobody calls.
-      string(APPEND warnings ",-Wno-unused-function")
-    endif()
-    target_compile_options(${name} PRIVATE
-      "-Xcompiler=${warnings}"
-      $<$<BOOL:${LESSONS_WERROR}>:-Werror=all-warnings>)
+  if(NOT archs)
+    message(STATUS
+      "lesson ${name} left out: it needs sm_${arch} or newer, and "
+      "CMAKE_CUDA_ARCHITECTURES is ${LESSONS_ARCHS}")
+    return()
   endif()
 
-  string(REGEX MATCH "^day[0-9]+" day "${folder}")
-  add_test(NAME lesson.${name} COMMAND ${name})
-  set_tests_properties(lesson.${name} PROPERTIES
-    LABELS "lesson;${day}" RUN_SERIAL ON TIMEOUT 300)
-  if(NOT LESSONS_REQUIRE_GPU)
-    # Exit code 77: this machine cannot run the lesson.
-    set_tests_properties(lesson.${name} PROPERTIES SKIP_RETURN_CODE 77)
+  lesson_program(lesson.${name} ${name} ${source})
+  lesson_test(lesson.${name} lesson.${name} "lesson;${day}")
+  if(NOT PROJECT_IS_TOP_LEVEL)
+    return()
+  endif()
+
+  if(LESSONS_CHECKS)
+    lesson_program(yours.${name} ${name}-yours ${source})
+    target_compile_definitions(yours.${name} PRIVATE
+      LESSON_YOURS LESSON_NO_CUB LESSON_QUICK)
+    if(LESSONS_REQUIRE_GPU)
+      lesson_test(yours.${name} yours.${name} "${day}" yours)
+    endif()
   endif()
 
   set(cubin_archs ${arch} 90)
   list(REMOVE_DUPLICATES cubin_archs)
   foreach(one IN LISTS cubin_archs)
-    if(one IN_LIST LESSONS_TOOLKIT_ARCHS)
-      set(cubin "${CMAKE_BINARY_DIR}/cubin/${name}.sm_${one}.cubin")
-      add_custom_command(
-        OUTPUT "${cubin}"
-        COMMAND ${CMAKE_COMMAND} -E make_directory
-          "${CMAKE_BINARY_DIR}/cubin"
-        COMMAND ${CMAKE_CUDA_COMPILER} -std=c++17 -O3 -arch=sm_${one} -cubin
-          $<$<BOOL:${CMAKE_CUDA_HOST_COMPILER}>:-ccbin=${CMAKE_CUDA_HOST_COMPILER}>
-          -o "${cubin}" ${name}.cu
-        WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}/${folder}"
-        DEPENDS "${CMAKE_SOURCE_DIR}/${source}"
-        COMMENT "Machine code of ${name} for sm_${one}"
-        VERBATIM COMMAND_EXPAND_LISTS)
-      add_custom_target(cubin.${name}.sm_${one} DEPENDS "${cubin}")
-      add_dependencies(cubins cubin.${name}.sm_${one})
+    if(NOT one IN_LIST LESSONS_TOOLKIT_ARCHS)
+      continue()
     endif()
+    set(cubin "${PROJECT_BINARY_DIR}/cubin/${name}.sm_${one}.cubin")
+    add_custom_command(
+      OUTPUT "${cubin}"
+      COMMAND ${CMAKE_COMMAND} -E make_directory "${PROJECT_BINARY_DIR}/cubin"
+      COMMAND ${CMAKE_CUDA_COMPILER} -std=c++17 -O3 -arch=sm_${one} -cubin
+        -DLESSON_NO_CUB
+        $<$<BOOL:${CMAKE_CUDA_HOST_COMPILER}>:-ccbin=${CMAKE_CUDA_HOST_COMPILER}>
+        -o "${cubin}" ${name}.cu
+      WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}/${folder}"
+      DEPENDS "${PROJECT_SOURCE_DIR}/${source}"
+      COMMENT "Machine code of ${name} for sm_${one}"
+      VERBATIM COMMAND_EXPAND_LISTS)
+    add_custom_target(cubin.${name}.sm_${one} DEPENDS "${cubin}")
+    add_dependencies(cubins cubin.${name}.sm_${one})
   endforeach()
 endfunction()

@@ -1,0 +1,73 @@
+# The tests in Python and what maintainers run. Both use a virtual environment
+# that the build makes from tests/requirements.txt.
+find_package(Python3 3.10 QUIET COMPONENTS Interpreter)
+set(venv "${PROJECT_BINARY_DIR}/venv")
+set(venv_ok "${venv}/made")
+set(venv_why "Python 3.10 or newer was not found")
+if(Python3_FOUND)
+  set(venv_why "no virtual environment, see what the build printed")
+  add_custom_command(OUTPUT "${venv_ok}"
+    COMMAND ${CMAKE_COMMAND} "-DPYTHON=${Python3_EXECUTABLE}"
+      "-DVENV=${venv}" -DREQUIRE=${LESSONS_REQUIRE_TOOLS}
+      -P "${PROJECT_SOURCE_DIR}/cmake/venv.cmake"
+    DEPENDS tests/requirements.txt "${Python3_EXECUTABLE}"
+    COMMENT "Python packages of the tests (about half a minute)"
+    USES_TERMINAL VERBATIM)
+elseif(LESSONS_CHECKS AND LESSONS_REQUIRE_TOOLS)
+  message(FATAL_ERROR "LESSONS_REQUIRE_TOOLS: ${venv_why}.")
+endif()
+add_custom_target(venv ${lessons_all} DEPENDS $<$<BOOL:${Python3_FOUND}>:${venv_ok}>)
+
+# What CTest says in words after its summary.
+file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/CTestCustom.cmake" @ONLY CONTENT
+  [[set(CTEST_CUSTOM_POST_TEST
+  "\"@CMAKE_COMMAND@\" -P \"@PROJECT_SOURCE_DIR@/cmake/closing.cmake\"")
+]])
+
+# ---- for maintainers
+add_custom_target(snippets
+  COMMAND ${CMAKE_COMMAND} "-DOUT=${PROJECT_BINARY_DIR}/snippets"
+    -P "${PROJECT_SOURCE_DIR}/cmake/snippets.cmake"
+  COMMENT "Snippets for page generators" VERBATIM)
+set(environment
+  "PATH=${venv}/bin:$ENV{PATH}"
+  "CMAKE=${CMAKE_COMMAND}"
+  "CUBINS=${PROJECT_BINARY_DIR}/cubin"
+  "NVCC=${CMAKE_CUDA_COMPILER}"
+  "LESSONS_REQUIRE_TOOLS=${LESSONS_REQUIRE_TOOLS}"
+  "PYTHONDONTWRITEBYTECODE=1")
+if(CMAKE_CUDA_HOST_COMPILER)
+  list(APPEND environment "NVCC_CCBIN=${CMAKE_CUDA_HOST_COMPILER}"
+    "CUDAHOSTCXX=${CMAKE_CUDA_HOST_COMPILER}")
+endif()
+foreach(tool record faults charts pages toolkits)
+  add_custom_target(${tool}
+    COMMAND ${CMAKE_COMMAND} -E env ${environment}
+      "${venv}/bin/python" "${PROJECT_SOURCE_DIR}/tools/${tool}.py"
+    DEPENDS ${venv_ok} USES_TERMINAL VERBATIM
+    COMMENT "tools/${tool}.py")
+endforeach()
+
+# ---- one test per file of tests/
+if(NOT LESSONS_CHECKS)
+  return()
+endif()
+file(GLOB files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/test_*.py")
+foreach(file IN LISTS files)
+  cmake_path(GET file STEM name)
+  set(labels tools)
+  if(name MATCHES "^test_(day[0-9]+|claims|evidence)$")
+    set(labels proof ${CMAKE_MATCH_1})
+  endif()
+  add_test(NAME ${name}
+    COMMAND sh -c [[test -e "$0" || { echo "SKIPPED: $1"; exit 77; }
+      shift; exec "$@"]] "${venv_ok}" "${venv_why}"
+      "${venv}/bin/python" -m pytest -q -rs -n auto -p no:cacheprovider
+      "--basetemp=${PROJECT_BINARY_DIR}/tmp/${name}" "${file}"
+    WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
+  set_tests_properties(${name} PROPERTIES LABELS "${labels}"
+    ENVIRONMENT "${environment}" PROCESSORS 2 TIMEOUT 900)
+  if(NOT LESSONS_REQUIRE_TOOLS)
+    set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77)
+  endif()
+endforeach()
