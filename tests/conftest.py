@@ -4,7 +4,6 @@ CUBINS: a folder with NAME.sm_XX.cubin; what it lacks is compiled into
 CUBINS/more. NVCC: the compiler. LESSON_RUN, LESSON_PROFILE, LESSON_ARCH: this
 run, this profile, this architecture only, for planted faults.
 """
-import hashlib
 import os
 import re
 import subprocess
@@ -31,6 +30,15 @@ def missing(tool):
     if os.environ.get("LESSONS_REQUIRE_TOOLS", "OFF") in ("", "OFF", "0"):
         pytest.skip(tool)
     pytest.fail(tool)
+
+
+def judge(lesson, wrong):
+    """Fails with what is wrong; a draft lists what it lacks."""
+    text = "\n".join([lesson.folder, *wrong])
+    if wrong and lesson.draft:
+        pytest.skip("a draft, and lacks: " + text)
+    if wrong:
+        pytest.fail(text, pytrace=False)
 
 
 def lesson_of(module):
@@ -79,6 +87,20 @@ def known_archs():
     return set(map(int, re.findall(r"sm_(\d+)$", listed, re.M)))
 
 
+def compiled(lesson, name, arch, *flags):
+    """What nvcc makes of a lesson, kept for as long as both are the same."""
+    key = evidence.sha256(f"{NVCC} {lesson.code_sha256}")[:16]
+    path = CUBINS / "more" / key / name
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new = path.with_suffix(f".{os.getpid()}")
+        subprocess.run([NVCC, "-std=c++17", "-O3", f"-arch=sm_{arch}",
+                        "-DLESSON_NO_CUB", *flags, "-o", new, lesson.path],
+                       check=True)
+        new.replace(path)  # another process may have been faster
+    return path
+
+
 def cubin(lesson, arch):
     """The machine code of a lesson, compiled where it is not at hand."""
     path = CUBINS / f"{lesson.name}.sm_{arch}.cubin"
@@ -86,16 +108,12 @@ def cubin(lesson, arch):
         return path
     if arch not in known_archs():
         pytest.skip(f"this nvcc does not know sm_{arch}")
-    key = hashlib.sha256(f"{NVCC} {lesson.code_sha256}".encode()).hexdigest()
-    path = CUBINS / "more" / key[:16] / path.name
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        new = path.with_suffix(f".{os.getpid()}")
-        subprocess.run([NVCC, "-std=c++17", "-O3", f"-arch=sm_{arch}",
-                        "-DLESSON_NO_CUB", "-cubin", "-o", new, lesson.path],
-                       check=True)
-        new.replace(path)  # another process may have been faster
-    return path
+    return compiled(lesson, path.name, arch, "-cubin")
+
+
+@pytest.fixture(params=evidence.lessons(), ids=lambda one: one.folder)
+def any_lesson(request):
+    return request.param
 
 
 @pytest.fixture(scope="module")

@@ -4,11 +4,18 @@ import hashlib
 import math
 import re
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 DONE = "\nAll checks passed.\n"  # the last line of a run
-COMPILE = "nvcc -std=c++17 -O3 -arch=sm_{arch} -o {name} {name}.cu"
+CARD = "h200"  # of the records that lessons and pages speak of
+PER_BUILD = ("run", "profile", "timed", "sanitizer")  # others: one per lesson
+KEYS = """schema lesson code-sha256 cubin-sha256 compile-command run-command
+    nvcc-version host-compiler os driver cuda-driver-version gpu
+    compute-capability ecc mig clocks power-limit git-commit git-dirty
+    date-utc body-sha256""".split()
+VERIFIED = re.compile(r"^// Verified:.*\n(?://   evidence.*\n)*", re.M)
 
 # What must not be taken for a comment comes first, comments last.
 TOKEN = re.compile(r"""
@@ -63,6 +70,10 @@ class Lesson:
     @property
     def code_sha256(self):
         return sha256(code(self.text))
+
+    @property
+    def cub(self):
+        return "#include <cub/" in self.text
 
 
 def lessons(root=ROOT):
@@ -124,6 +135,47 @@ def number(cell):
     """'1,234.5', '80.3%', '~1.01': the number; of anything else None."""
     found = re.fullmatch(r"~?(-?[\d,]*\.?\d+(?:e[-+]?\d+)?) ?%?", cell)
     return float(found[1].replace(",", "")) if found else None
+
+
+def slug(gpu):
+    """'NVIDIA H200' is 'h200'."""
+    return re.sub("[^a-z0-9]+", "-", gpu.lower().replace("nvidia ", ""))
+
+
+def compile_command(lesson, arch, flags=""):
+    return (f"nvcc -std=c++17 -O3{flags} -arch=sm_{arch} -o {lesson.name} "
+            f"{lesson.name}.cu")
+
+
+def write(path, lesson, arch, body, facts):
+    """A record, whole or not at all."""
+    now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    facts = {"schema": "2", "lesson": f"{lesson.folder}/{lesson.name}",
+             "code-sha256": lesson.code_sha256,
+             "compile-command": compile_command(lesson, arch),
+             "date-utc": now, "body-sha256": sha256(body), **facts}
+    keys = KEYS + [key for key in facts if key not in KEYS]
+    head = "".join(f"# {key}: {facts[key]}\n" for key in keys)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(path.name + ".new")
+    new.write_bytes(f"{head}\n{body}".encode())
+    new.replace(path)
+
+
+def verified(lesson):
+    """The `Verified:` lines of a lesson, as its records have them."""
+    runs = [lesson.evidence / f"run-{CARD}-sm_{arch}.txt"
+            for arch in lesson.builds]
+    if not all(run.exists() for run in runs):
+        return "// Verified: UNVERIFIED\n"
+    header = Record(runs[0]).header
+    cuda = ".".join(header["nvcc-version"].split(".")[:2])
+    return "\n".join([
+        f"// Verified: {header['gpu']}, compute capability "
+        f"{header['compute-capability']}, driver {header['driver']}, "
+        f"CUDA {cuda},",
+        ",\n".join(f"//   {run.relative_to(lesson.root).as_posix()}"
+                   for run in runs)]) + "\n"
 
 
 class Record:

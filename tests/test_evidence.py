@@ -1,0 +1,189 @@
+"""What was recorded is there, is of the code as it is, and says what it must;
+see evidence/README.md."""
+import re
+import shutil
+import subprocess
+from datetime import datetime, timezone
+
+import pytest
+
+import conftest
+import evidence
+import faults
+from conftest import judge
+
+NAME = re.compile(r"(?P<kind>[a-z]+)-(?P<card>.+?)(?:-sm_(?P<arch>\d+))?"
+                  r"\.(?:txt|csv)")
+HOSTILE = {"no device visible": 77, "a device that does not exist": 77,
+           "PTX switched off": 77, "compute capability 99.0": 77,
+           "800 MB free": 77, "100 MB free": 77, "a full disk": 1,
+           "twice at once": 0}
+
+
+def needed(lesson):
+    """The records that a lesson must have."""
+    names = [f"{kind}-{evidence.CARD}-sm_{arch}" for arch in lesson.builds
+             for kind in evidence.PER_BUILD]
+    kinds = ["faults", "hostile", "soak"] + ["library"] * lesson.cub
+    return names + [f"{kind}-{evidence.CARD}" for kind in kinds]
+
+
+def header(record, lesson, found):
+    """What is wrong with the header, with the name and with the binding."""
+    facts, name = record.header, f"{lesson.folder}/{lesson.name}"
+    lacks = [key for key in evidence.KEYS if not facts.get(key)]
+    if lacks:
+        yield f"no {', '.join(lacks)}"
+        return
+    if facts["schema"] != "2" or facts["lesson"] != name:
+        yield f"schema {facts['schema']} of {facts['lesson']}"
+    if facts["code-sha256"] != lesson.code_sha256:
+        yield f"stale: the code of {lesson.source} has changed; record it"
+    if facts["body-sha256"] != evidence.sha256(record.body):
+        yield "the output is not what was recorded (body-sha256)"
+    now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    if not re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ",
+                        facts["date-utc"]) or facts["date-utc"] > now:
+        yield f"date-utc {facts['date-utc']} is no date, or in the future"
+    card = evidence.slug(facts["gpu"])
+    if found["card"] not in (card, card + "-b"):
+        yield f"recorded on {facts['gpu']}, but not named {card}"
+    capability = int(facts["compute-capability"].replace(".", ""))
+    if capability < (record.arch or lesson.arch):
+        yield f"compute capability {capability} cannot run it"
+    if not re.fullmatch("[0-9a-f]{40}", facts["git-commit"]) or \
+            facts["git-dirty"] not in ("yes", "no"):
+        yield f"git-commit {facts['git-commit']}, {facts['git-dirty']}"
+    elif facts["git-dirty"] == "no" and shutil.which("git"):
+        was = subprocess.run(
+            ["git", "show", f"{facts['git-commit']}:{lesson.source}"],
+            cwd=lesson.root, stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL)  # the commit need not be at hand
+        if was.returncode == 0 and facts["code-sha256"] != evidence.sha256(
+                evidence.code(was.stdout.decode())):
+            yield "the commit that it names holds other code"
+
+
+def run(record, lesson):
+    facts, arch = record.header, record.arch
+    command = evidence.compile_command(lesson, arch)
+    if facts["compile-command"] != command and "cccl" not in facts:
+        yield f"compiled by {facts['compile-command']}, not by {command}"
+    toolkit = ".".join(facts["nvcc-version"].split(".")[:2])
+    for text in (f"{facts['gpu']}, compute capability "
+                 f"{facts['compute-capability']},",
+                 f"driver CUDA {facts['cuda-driver-version']}, "
+                 f"toolkit CUDA {toolkit},"):
+        if text not in "\n".join(record.body.splitlines()[:2]):
+            yield f"the output does not begin with: {text}"
+    if record.quick or re.search("^FAILED|^SKIPPED", record.body, re.M) or \
+            not record.body.endswith(evidence.DONE):
+        yield "a quick or failed run, or not to its last line"
+
+
+def profile(record, lesson):
+    if not evidence.Profile(record.path).launches:
+        yield "no launch"
+
+
+def sanitizer(record, lesson):
+    for tool in faults.TOOLS:
+        part = re.search(rf"^compute-sanitizer --tool {tool}\b.*\n"
+                         r"((?:=.*\n)+)exit status 0\n", record.body, re.M)
+        clean = re.fullmatch(
+            r"(=+ LEAK SUMMARY: 0 bytes leaked in 0 allocations\n"
+            r"|=+ ERROR SUMMARY: 0 errors\n"
+            r"|=+ RACECHECK SUMMARY: 0 hazards displayed \(0 errors, 0 "
+            r"warnings\)\n)+", part[1] if part else "")
+        if not clean or ("LEAK" in part[1]) != (tool == "memcheck"):
+            yield f"{tool} did not end clean"
+
+
+def faults_(record, lesson):
+    path = faults.path_of(lesson)
+    first, *lines, last = record.body.splitlines()
+    want, wrong = faults.read(lesson)
+    yield from wrong
+    if evidence.sha256(path.read_bytes()) not in first:
+        yield f"stale: {path.name} has changed; record it"
+    for fault in want:
+        said = "explained: " if fault.how == "explained" else \
+            f"caught by {fault.how}: "
+        if not any(line.startswith(f"{fault.name}: {said}")
+                   for line in lines):
+            yield f"{fault.name} is not {said}..."
+    if len(lines) != len(want) or last != f"{len(want)} faults":
+        yield f"{len(lines)} lines for {len(want)} faults"
+
+
+def hostile(record, lesson):
+    ended = dict(re.findall(r"^(\S.*)\n  .*\n  exit status (.*)$",
+                            record.body, re.M))
+    for case, status in HOSTILE.items():
+        said = [end for what, end in ended.items() if case in what]
+        start = {77: "77: SKIPPED", 1: "1: FAILED", 0: "0: All checks"}
+        fine = [start[status]] + ["0: All checks"] * ("PTX" in case)
+        if len(said) != 1 or not said[0].startswith(tuple(fine)):
+            yield f"{case}: {said}, not {fine[0]}"
+
+
+def soak(record, lesson):
+    runs = {variant: int(count) for count, variant in re.findall(
+        r"^(\d+) runs of the (\w+) program, .*: 0 failures$", record.body,
+        re.M)}
+    for variant, count in (("quick", 100), ("full", 8)):
+        if runs.get(variant, 0) < count:
+            yield f"not {count} {variant} runs"
+
+
+KINDS = {"run": run, "library": run, "profile": profile, "timed": profile,
+         "sanitizer": sanitizer, "faults": faults_, "hostile": hostile,
+         "soak": soak}
+
+
+def shortcomings(lesson):
+    wrong = []
+    paths = {path.stem: path for path in sorted(lesson.evidence.glob("*"))}
+    wrong += [f"evidence/{lesson.folder}/{name} is missing: record it with "
+              "tools/record.py" for name in needed(lesson)
+              if name not in paths]
+    for path in paths.values():
+        found = NAME.fullmatch(path.name)
+        if not found or found["kind"] not in KINDS:
+            wrong.append(f"{path.name}: of no known kind; remove it")
+            continue
+        record = evidence.Record(path)
+        said = list(header(record, lesson, found))
+        if not said:
+            said = list(KINDS[found["kind"]](record, lesson))
+        wrong += [f"{path.name}: {one}" for one in said]
+    if evidence.verified(lesson) not in lesson.text:
+        wrong.append("its header must say (tools/record.py --verified):\n"
+                     + evidence.verified(lesson))
+    return wrong
+
+
+def test_records(any_lesson):
+    judge(any_lesson, shortcomings(any_lesson))
+
+
+def test_machine_code(any_lesson):
+    """The same nvcc makes of the code what it made for the records."""
+    version = re.search(r"V([\d.]+)", subprocess.run(
+        [conftest.NVCC, "--version"], stdout=subprocess.PIPE,
+        text=True).stdout)[1]
+    other = []
+    for path in sorted(any_lesson.evidence.glob("run-*.txt")):
+        record = evidence.Record(path)
+        if record.header.get("nvcc-version") != version:
+            pytest.skip(f"not recorded with nvcc {version}")
+        cubin = conftest.cubin(any_lesson, record.arch)
+        if record.header["cubin-sha256"] != evidence.cubin_sha256(cubin):
+            other.append(f"{path.name}: other machine code; record it")
+    judge(any_lesson, other)
+
+
+def test_nothing_else():
+    folders = {lesson.folder for lesson in evidence.lessons()}
+    assert {path.name for path in (evidence.ROOT / "evidence").iterdir()} \
+        <= folders | {"README.md"}

@@ -1,0 +1,118 @@
+"""The form of the lesson files."""
+import re
+import subprocess
+
+import conftest
+import evidence
+import pytest
+from conftest import judge
+
+LIMITS = {"25": 950, "45": 1000, "77": 1100}  # lines of a file; others 900
+HELPERS = re.compile(r"^// ---- helpers:.*?^// ---- end of helpers.*?$",
+                     re.M | re.S)
+PROLOGUE = re.compile(r"^#ifndef LESSON_QUICK.*?^// end snippet$",
+                      re.M | re.S)
+ORDER = ["#include <cuda_runtime.h>", "#ifndef LESSON_QUICK", "__global__",
+         "// snippet: row-table", "// ---- helpers:", "// snippet: reference",
+         "// snippet: one-check", "int main(int argc, char** argv)"]
+
+
+def form(lesson):
+    text, wrong = lesson.text, []
+    lines = text.splitlines()
+    wrong += [f"line {k}: longer than 79 columns" for k, line
+              in enumerate(lines, 1) if len(line) > 79]
+    if len(lines) > LIMITS.get(lesson.day, 900):
+        wrong.append(f"{len(lines)} lines")
+    places = [re.search("^(?:inline |template .*|static )*" + re.escape(mark),
+                        text, re.M) for mark in ORDER]
+    wrong += [f"no line that begins with {mark}"
+              for mark, place in zip(ORDER, places) if not place]
+    starts = [place.start() for place in places if place]
+    if starts != sorted(starts):
+        wrong.append("not in this order: " + ", ".join(ORDER))
+    if "__global__" in text and text[:text.index("__global__")].count(
+            "\n") >= 139:
+        wrong.append("the first kernel must start before line 140")
+    if not lines[0].startswith(f"// Day {lesson.day}: "):
+        wrong.append(f"the first line is not `// Day {lesson.day}: ...`")
+    builds = [evidence.compile_command(lesson, arch)
+              for arch in lesson.builds]
+    for command in builds:
+        if not re.search(rf"^// (Build:)? +{re.escape(command)}$", text, re.M):
+            wrong.append(f"its header has no `// Build: {command}`")
+    if lesson.builds[0] != lesson.arch:
+        wrong.append(f"the first Build line is not for sm_{lesson.arch}")
+    return wrong
+
+
+def headed(text):
+    """The rows that the header names: `//   LABEL  text` below `// Rows:`."""
+    part = re.search(r"^// Rows.*\n((?://   .*\n)+)", text, re.M)
+    return re.findall(r"^//   (\S.*?)  ", part[1], re.M) if part else []
+
+
+def test_form(any_lesson):
+    judge(any_lesson, form(any_lesson))
+
+
+def blocks(text):
+    """The prologue and the helper block, or nothing."""
+    return [found[0] if (found := pattern.search(text)) else ""
+            for pattern in (PROLOGUE, HELPERS)]
+
+
+def test_helpers():
+    """Byte for byte the same in every lesson, and no more than 200 lines."""
+    lessons = evidence.lessons()
+    same = blocks(lessons[0].text)
+    assert all(len(block) > 300 for block in same)
+    assert "".join(same).count("\n") + 2 <= 200
+    for lesson in lessons:
+        assert blocks(lesson.text) == same, \
+            f"{lesson.source} and {lessons[0].source} differ"
+
+
+def listed(lesson):
+    """The rows of --list, of the lesson with the row `yours`."""
+    program = conftest.CUBINS / f"{lesson.name}-yours"
+    if not program.exists():
+        program = conftest.compiled(lesson, f"{lesson.name}-yours",
+                                    lesson.arch, "-DLESSON_YOURS")
+    done = subprocess.run([program, "--list"], text=True,
+                          stdout=subprocess.PIPE, timeout=60)
+    assert done.returncode == 0
+    return re.findall(r"^  (\S.*?) {2,}(\S+)", done.stdout, re.M)
+
+
+def test_rows(any_lesson):
+    """The rows of the header are those of the program, in the same order, and
+    `yours` builds; each row's kernel is in the file."""
+    rows, text = listed(any_lesson), any_lesson.text
+    labels = [label for label, _ in rows]
+    wrong = [f"{label}: no kernel {kernel}" for label, kernel in rows
+             if not re.search(rf"\b{kernel}\b", text)]
+    if labels.count("yours") != 1:
+        wrong.append("no row `yours` with -DLESSON_YOURS")
+    if [label for label in labels if label != "yours"] != headed(text):
+        wrong.append(f"the program has the rows {labels}, the header "
+                     f"{headed(text)}")
+    judge(any_lesson, wrong)
+
+
+def test_listed():
+    """Every lesson is in CMakeLists.txt, alone in its folder."""
+    found = {path.relative_to(evidence.ROOT).as_posix()
+             for path in evidence.ROOT.glob("day*/*.cu")}
+    lessons = evidence.lessons()
+    assert found == {lesson.source for lesson in lessons}
+    assert len({lesson.folder for lesson in lessons}) == len(lessons)
+
+
+@pytest.mark.parametrize("lesson", evidence.lessons(),
+                         ids=lambda one: one.folder)
+def test_page(lesson):
+    judge(lesson, [f"no {path}" for path in (
+        f"{lesson.folder}/README.md", f"research/{lesson.folder}.md",
+        f"tests/test_day{lesson.day}.py")
+        if not (lesson.root / path).exists()])
