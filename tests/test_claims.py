@@ -19,7 +19,7 @@ def gates(text, wrong):
         if literal := re.fullmatch(r'"([a-z][a-z0-9-]*)"', name.strip()):
             found.add(literal[1])
             if ok.strip() == "true":
-                wrong.append(f"the gate {name} cannot fail")
+                wrong.append(f"the gate {literal[1]} cannot fail")
         elif name != "const char* name":
             wrong.append(f"gate({name}, ...): its name must be a literal in "
                          "lower case")

@@ -104,7 +104,7 @@ def faults_(record, lesson):
     first, *lines, last = record.body.splitlines()
     want, wrong = faults.read(lesson)
     yield from wrong
-    if evidence.sha256(path.read_bytes()) not in first:
+    if not first.endswith(f": {evidence.sha256(path.read_bytes())}"):
         yield f"stale: {path.name} has changed; record it"
     for fault in want:
         said = "explained: " if fault.how == "explained" else \

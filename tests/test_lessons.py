@@ -75,7 +75,7 @@ def test_helpers():
 
 def listed(lesson):
     """The rows of --list, of the lesson with the row `yours`."""
-    program = conftest.CUBINS / f"{lesson.name}-yours"
+    program = conftest.CUBINS.parent / "bin" / f"{lesson.name}-yours"
     if not program.exists():
         program = conftest.compiled(lesson, f"{lesson.name}-yours",
                                     lesson.arch, "-DLESSON_YOURS")

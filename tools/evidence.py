@@ -43,7 +43,7 @@ def cubin_sha256(cubin):
     return sha256(re.sub(names, rb"\1", Path(cubin).read_bytes()))
 
 
-@dataclass
+@dataclass(unsafe_hash=True)
 class Lesson:
     root: Path
     source: str  # day24-reduction/reduction_1.cu
@@ -168,12 +168,12 @@ def verified(lesson):
             for arch in lesson.builds]
     if not all(run.exists() for run in runs):
         return "// Verified: UNVERIFIED\n"
-    header = Record(runs[0]).header
-    cuda = ".".join(header["nvcc-version"].split(".")[:2])
+    facts = [Record(runs[0]).header.get(key, "n/a") for key in
+             ("gpu", "compute-capability", "driver", "nvcc-version")]
+    facts[-1] = ".".join(facts[-1].split(".")[:2])
     return "\n".join([
-        f"// Verified: {header['gpu']}, compute capability "
-        f"{header['compute-capability']}, driver {header['driver']}, "
-        f"CUDA {cuda},",
+        "// Verified: {}, compute capability {}, driver {}, CUDA {},"
+        .format(*facts),
         ",\n".join(f"//   {run.relative_to(lesson.root).as_posix()}"
                    for run in runs)]) + "\n"
 

@@ -111,10 +111,10 @@ def read(lesson):
 
 class Trial:
     """Tries the faults of one lesson in folder `work`."""
+    timeout = 60  # seconds of a run
 
-    def __init__(self, lesson, work, gpus=None, timeout=60):
-        self.lesson, self.work = lesson, Path(work)
-        self.gpus, self.timeout = gpus, timeout
+    def __init__(self, lesson, work, gpus=None):
+        self.lesson, self.work, self.gpus = lesson, Path(work), gpus
         self.compiled = programs.Once(self.compile)
         self.ran = programs.Once(self.run)
         self.tested = programs.Once(self.test)

@@ -1,0 +1,568 @@
+"""The tools see what they must: a lesson that needs no GPU is recorded with
+stand-ins for nvcc, ncu and so on; then one thing at a time is made wrong."""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import evidence
+import faults
+import programs
+import pytest
+import sass
+import test_claims
+import test_evidence
+import test_lessons
+
+COMMIT = "0123456789" * 4
+FAKES = {
+    "nvcc": r"""#!/bin/sh
+for word; do
+  case $word in
+    --version) echo 'release 13.0, V13.0.88'; exit ;;
+    -E) printf 'host_compiler "gcc" "12.2.0"\n'; exit ;;
+    --list-gpu-code) echo sm_75; echo sm_90; exit ;;
+    -D*) flags="$flags $word" ;;
+    -cubin) cubin=yes ;;
+    *.cu) source=$word ;;
+  esac
+  test "$last" = -o && out=$word
+  last=$word
+done
+case $source in *fill_card.cu)
+  printf '#!/bin/sh\necho SKIPPED: no memory; exit 77\n' >"$out"
+  chmod +x "$out"; exit ;;
+esac
+g++ -std=c++17 $flags -I "$(dirname "$0")" -x c++ -o "$out" "$source" || exit
+test -z "$cubin" || { echo sm_75; echo 'Function : _Z3sumPf'
+  grep -c shfl "$source" | sed 's/.*/   \/*0000*\/   SHFL.& R1 ;/'; } >"$out"
+""",
+    "cuda_runtime.h": "#define __global__\n",
+    "cuobjdump": '#!/bin/sh\ncat "$2"\n',
+    "nvdisasm": "#!/bin/sh\n",
+    "ncu": r"""#!/bin/sh
+case $1 in
+  --version) echo 'Version 2025.3'; exit ;;
+  --import) echo '==WARNING== none'
+    echo '"ID","Kernel Name","other","launch__grid_size"'
+    echo '"","","",""'; echo '"0","sum(float *)","1","1,024"'; exit ;;
+esac
+for word; do test "$last" = -o && : >"$word.ncu-rep"; last=$word; done
+"$word"
+""",
+    "compute-sanitizer": r"""#!/bin/sh
+for word; do :; done
+"$word" >said.$$; status=$?
+grep -q RACE said.$$ && status=99
+rm said.$$
+case $2 in
+  memcheck) echo '========= LEAK SUMMARY: 0 bytes leaked in 0 allocations' ;;
+  racecheck) echo '========= RACECHECK SUMMARY: 0 hazards displayed' \
+    '(0 errors, 0 warnings)'; exit $status ;;
+esac
+echo '========= ERROR SUMMARY: 0 errors'
+exit $status
+""",
+    "nvidia-smi": r"""#!/bin/sh
+test "$1" || { echo '| CUDA Version: 13.0 |'; exit; }
+echo "${FAKE_CARD:-NVIDIA H200}, 9.0, 580.1, Enabled, [N/A]," \
+  '345 MHz, 1980 MHz, 3201 MHz, 3201 MHz, 700.00 W'
+"""}
+LESSON = r"""// Day 99: what is tested?
+//
+// Rows:
+//   copy (ceiling)  what a copy takes
+//   one             one sum  of all
+//
+// Build: nvcc -std=c++17 -O3 -arch=sm_75 -o test test.cu
+// Verified: UNVERIFIED
+#include <cuda_runtime.h>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#ifndef LESSON_QUICK
+#define LESSON_QUICK 0
+#endif
+// end snippet
+constexpr int kElems = 10;
+static_assert(kElems > 4, "kElems: five or "
+              "more");
+__global__ void sum(float*) { /* shfl */ }
+// snippet: row-table
+// end snippet
+// ---- helpers: the same
+constexpr int kBatches = 9;
+constexpr double kBatchMs = 5.0, kWarmUpMs = 50.0;
+inline int failures = 0;
+inline bool gate(const char* name, bool ok, const char* why) {
+  if (!ok) std::printf("FAILED %s: %s\n", name, why);
+  failures += !ok;
+  return ok;
+}
+inline void openDevice(int need, const void*) {
+  const char* device = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (need < 99 && device && std::strlen(device) == 1 &&
+      !std::getenv("CUDA_DISABLE_PTX_JIT"))
+    return;
+  std::printf("SKIPPED: no GPU, 99.0 or -arch= is needed\n");
+  std::exit(77);
+}
+// ---- end of helpers ----
+// snippet: reference
+// snippet: one-check
+int main(int argc, char** argv) {
+  if (argc > 1 && !std::strcmp(argv[1], "--list")) {
+    std::printf("Rows:\n  copy (ceiling)   sum\n  one   sum\n");
+#ifdef LESSON_YOURS
+    std::printf("  yours   sum\n");
+#endif
+    return 0;
+  }
+  std::printf("NVIDIA H200, compute capability 9.0, 4 SMs\n"
+              "driver CUDA 13.0, toolkit CUDA 13.0, peak 100 GB/s\n");
+  openDevice(75, nullptr);
+  if (LESSON_QUICK) std::printf("LESSON_QUICK\n");
+  int total = 0;
+  volatile int waited = 0;
+  for (int i = 0; i < kElems; ++i) total += i;
+  while (total > 1000) ++waited;
+  gate("sum", !(total != 45), "not 45");
+  std::printf("Sums\nrow  ms  GB/s\none  %d  2\n", 1);
+  if (std::fflush(stdout) != 0) gate("lost", false, "output");
+  if (failures == 0) std::printf("\nAll checks passed.\n");
+  if (std::fflush(stdout) != 0) std::fprintf(stderr, "FAILED: lost\n");
+  return std::ferror(stdout) || failures > 0;
+}
+"""
+CLAIMS = f"""
+| a | b |
+|---|---|
+| text | in another table |
+
+{test_claims.HEAD}
+|---|---|---|---|---|
+| d99-01 | it is large | compiler | "kElems: five or m" | - |
+| d99-02 | it is right | run | `sum`, `lost` | - |
+| d99-03 | it shuffles | machine code | `test_shuffles` | - |
+| d99-04 | it runs once | profile | `test_once` | - |
+| d99-05 | it has a row | figures | `test_row` | - |
+"""
+TESTS = '''# No row: fill
+def test_shuffles(kernel):
+    assert kernel("sum").count(r"SHFL\\.1") == 1
+def test_once(profile):
+    assert [one.grid for one in profile.launches] == [1024]
+    assert profile.run.arch == 75
+def test_row(run):
+    [table] = run.tables
+    assert table.row("one")["ms"] == "1" and table.title == "Sums"
+'''
+
+
+def fault(name, caught, find, replace):
+    return (f"=== {name}\nWhat is done.\ncaught: {caught}\n--- find\n{find}\n"
+            f"--- replace\n{replace}\n")
+
+
+START = "  for (int i = 0; i < kElems; ++i) total += i;"
+FAULTS = (
+    fault("short", "exit 1: sum", "i < kElems;", "i < kElems - 1;")
+    + fault("few", "compiler: five or", "kElems = 10", "kElems = 4")
+    + fault("no-shuffle", "machine code: test_shuffles", "shfl", "none")
+    + fault("wrong-row", "figures: test_row", r'\n", 1)', r'\n", 2)')
+    + fault("race", "racecheck", START, START + ' std::puts("RACE");')
+    + fault("lines", "exit 1: sum", START + "\n  while", "  while"))
+
+
+@pytest.fixture(scope="module")
+def fakes(tmp_path_factory):
+    """A folder of stand-ins, used by all that this file calls."""
+    folder = tmp_path_factory.mktemp("fakes")
+    for name, text in FAKES.items():
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+        for name in ("NVCC", "CUBINS", "LESSONS_REQUIRE_TOOLS"):
+            patch.delenv(name, raising=False)
+        patch.setattr(programs, "NVCC", "nvcc")
+        patch.setattr(faults, "LEAST", 3)
+        yield folder
+
+
+def record(tree, *options):
+    return subprocess.run(
+        [sys.executable, tree / "tools/record.py", "--work",
+         tree.parent / "work", "--quick-runs=100", "--full-runs=8", "--each=2",
+         "--commit", COMMIT, *options], text=True, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT)
+
+
+@pytest.fixture(scope="module")
+def recorded(fakes, tmp_path_factory):
+    """A repository with one lesson, recorded."""
+    tree = tmp_path_factory.mktemp("recorded") / "tree"
+    for path, text in {
+            "CMakeLists.txt": "lesson(day99-test/test.cu 75)\n",
+            "day99-test/test.cu": LESSON, "day99-test/README.md": "",
+            "research/day99-test.md": CLAIMS, "evidence/README.md": "",
+            "tests/faults/day99.txt": FAULTS,
+            "tests/test_day99.py": TESTS}.items():
+        (tree / path).parent.mkdir(parents=True, exist_ok=True)
+        (tree / path).write_text(text)
+    shutil.copytree(evidence.ROOT / "tools", tree / "tools")
+    for name in ("conftest.py", "sass.py"):
+        shutil.copy(Path(__file__).with_name(name), tree / "tests")
+    rules = tree / "tools/faults.py"
+    rules.write_text(rules.read_text().replace("LEAST, ", "LEAST = 3\n_, "))
+    done = record(tree)
+    assert done.returncode == 0, done.stdout
+    subprocess.run([sys.executable, tree / "tools/record.py", "--verified"],
+                   check=True)
+    return tree
+
+
+@pytest.fixture
+def tree(recorded, tmp_path):
+    return shutil.copytree(recorded, tmp_path / "tree")
+
+
+def edit(path, old, new):
+    text = path.read_text()
+    assert old in text, f"no {old} to edit in {path}"
+    path.write_text(text.replace(old, new))
+
+
+@pytest.fixture
+def lesson(tree):
+    return evidence.lessons(tree)[0]
+
+
+def test_recorded(lesson):
+    assert test_evidence.shortcomings(lesson) == []
+    edit(lesson.root / "tests/test_day99.py", "# No row: fill\n", "")
+    assert test_claims.disagreements(lesson) == []
+    assert test_lessons.form(lesson) == []
+    text = (lesson.evidence / "run-h200-sm_75.txt").read_text()
+    for line in ("run-command: ./test", "mig: n/a", f"git-commit: {COMMIT}",
+                 "host-compiler: gcc 12.2.0", "clocks: SM 345 MHz now, 1980 "
+                 "MHz at most; memory 3201 MHz now, 3201 MHz at most"):
+        assert f"\n# {line}\n" in text
+    assert str(lesson.root.parent) not in text
+
+
+def test_comment_and_token(lesson):
+    """A comment makes no record stale, a token each of its lesson."""
+    edit(lesson.path, "// Day 99: what", "// Day 99: now   what")
+    edit(lesson.path, "  int total = 0;", "\n  int total = 0;  // region")
+    assert test_evidence.shortcomings(lesson) == []
+    edit(lesson.path, "int total = 0", "long total = 0")
+    stale = test_evidence.shortcomings(lesson)
+    assert len(stale) == 7 and all("stale: the code" in one for one in stale)
+
+
+@pytest.mark.parametrize("name, old, new, said", [
+    ("run-h200-sm_75.txt", "one  1  2", "one  1  3", "not what was recorded"),
+    ("run-h200-sm_75.txt", "gpu: NVIDIA H200", "gpu: NVIDIA T4", "named t4"),
+    ("run-h200-sm_75.txt", "# driver: 580.1\n", "", "no driver"),
+    ("run-h200-sm_75.txt", "# schema: 2", "# schema: 1", "schema 1"),
+    ("run-h200-sm_75.txt", "date-utc: 2", "date-utc: 9", "in the future"),
+    ("run-h200-sm_75.txt", "capability: 9.0", "capability: 6.0", "cannot run"),
+    ("run-h200-sm_75.txt", "-arch=sm_75", "-arch=sm_80", "compiled by"),
+    ("run-h200-sm_75.txt", COMMIT, "HEAD", "git-commit HEAD"),
+    ("run-h200-sm_75.txt", "version: 13.0.88", "version: 12.4.1", "toolkit"),
+    ("run-h200-sm_75.txt", "\nAll checks passed.\n", "\n", "last line"),
+    ("run-h200-sm_75.txt", "Sums", "LESSON_QUICK", "quick or failed"),
+    ("run-h200-sm_75.txt", "Sums", "FAILED sum: 1", "quick or failed"),
+    ("run-h200-sm_75.txt", "day99-test/test", "day98-test/test", "of day98"),
+    ("profile-h200-sm_75.csv", '"0",', '"",', "no launch"),
+    ("sanitizer-h200-sm_75.txt", "--tool synccheck", "--tool no", "synccheck"),
+    ("sanitizer-h200-sm_75.txt", "0 bytes leaked in 0", "4 bytes leaked in 1",
+     "memcheck did not end clean"),
+    ("sanitizer-h200-sm_75.txt", "0 hazards", "1 hazard", "racecheck did"),
+    ("sanitizer-h200-sm_75.txt", "0 warnings)\nexit status 0",
+     "0 warnings)\nexit status 1", "racecheck did"),
+    ("sanitizer-h200-sm_75.txt", "initcheck ./test\n========= ERROR SUMMARY: "
+     "0", "initcheck ./test\n========= ERROR SUMMARY: 1", "initcheck did"),
+    ("faults-h200.txt", "day99.txt: ", "day99.txt: 0", "has changed"),
+    ("faults-h200.txt", "few: caught by", "few: NOT CAUGHT by", "few is not"),
+    ("faults-h200.txt", "race: caught by", "more: caught by", "race is not"),
+    ("faults-h200.txt", "few: c", "few: again\nfew: c", "7 lines"),
+    ("hostile-h200.txt", "twice at once", "at once", "twice at once: []"),
+    ("hostile-h200.txt", "0: All checks", "1: FAILED sum", "twice at once: ["),
+    ("hostile-h200.txt", "99.0\n  ./test-later\n  exit status 77: S",
+     "99.0\n  ./test-later\n  exit status 0: S", "capability 99.0: ["),
+    ("hostile-h200.txt", "1: FAILED: lost", "0: lost", "a full disk: ["),
+    ("soak-h200.txt", "100 runs of", "10 runs of", "not 100 quick"),
+    ("soak-h200.txt", "full program, 2 at a time: 0", "full program, 2 at a "
+     "time: 1", "not 8 full")])
+def test_records_are_read(lesson, name, old, new, said):
+    path = lesson.evidence / name
+    edit(path, old, new)
+    if said != "not what was recorded":  # somebody mended the hash as well
+        record = evidence.Record(path)
+        path.write_text(re.sub(
+            "body-sha256: .*", "body-sha256: " + evidence.sha256(record.body),
+            path.read_text()))
+    [wrong] = [one for one in test_evidence.shortcomings(lesson)
+               if "its header" not in one]
+    assert said in wrong and path.name in wrong
+
+
+def test_missing_and_unknown_records(lesson):
+    (lesson.evidence / "soak-h200.txt").unlink()
+    (lesson.evidence / "luck-h200.txt").write_text("")
+    edit(lesson.path, "driver 580.1", "driver 580.2")
+    wrong = "\n".join(test_evidence.shortcomings(lesson))
+    for said in ("soak-h200 is missing", "luck-h200.txt: of no known kind",
+                 "its header must say"):
+        assert said in wrong
+
+
+def test_commit_holds_the_code(lesson):
+    git = ["git", "-C", lesson.root, "-c", "user.name=Test", "-c",
+           "user.email=test@localhost", "-c", "commit.gpgsign=false"]
+    if not shutil.which("git"):
+        pytest.skip("no git")
+    for text in (lesson.text, lesson.text + "int more;\n"):
+        was = lesson.text
+        lesson.path.write_text(text)
+        for words in (["init", "-q"], ["add", "day99-test"],
+                      ["commit", "-q", "-m", "test"]):
+            subprocess.run([*git, *words], check=True)
+        lesson.path.write_text(was)
+        head = subprocess.run([*git, "rev-parse", "HEAD"], text=True,
+                              stdout=subprocess.PIPE).stdout.strip()
+        path = lesson.evidence / "run-h200-sm_75.txt"
+        path.write_text(re.sub("git-commit: .*", f"git-commit: {head}",
+                               path.read_text()))
+        wrong = test_evidence.shortcomings(lesson)
+        assert len(wrong) == (text != was)
+    assert "holds other code" in wrong[0]
+
+
+@pytest.mark.parametrize("file, old, new, said", [
+    ("research", "`sum`, `lost`", "`sum`, `lost`, `sun`", "is called sun"),
+    ("research", "`sum`, `lost`", "`sum`", "names the run check lost"),
+    ("research", '"kElems: five', '"kElms: five', "no check as compiler"),
+    ("research", "`test_shuffles`", "`test_row`", "called test_row"),
+    ("research", "| d99-04 | it runs once | profile | `test_once` | - |\n", "",
+     "no claim names the profile check test_once"),
+    ("research", "d99-04", "d99-03", "d99-03: twice"),
+    ("research", "d99-04", "d98-04", "d98-04: not d99-"),
+    ("research", "| profile |", "| seen |", "unknown kind seen"),
+    ("research", "`test_once` | - |", "`test_once` |", "not five cells"),
+    ("research", "it runs once", " ", "d99-04: no claim"),
+    ("research", "`test_once` |", "test_once |", "not names in backquotes"),
+    ("research", "figures | `test_row` | -", "source | `test_row` | -",
+     "no check but a source"),
+    ("research", "figures | `test_row` | -", "source | - | Guide",
+     "1 of 5 claims rest on a source alone"),
+    ("research", "| id | claim |", "| id | claims |", "outside a table"),
+    ("tests", '"sum"', '"add"', "no test names the kernel sum"),
+    ("tests", "def test_once(profile)", "def test_once()", "of 0 kinds"),
+    ("tests", "# No row: fill", "# No row: fill sum", "No row: fill: no such"),
+    ("lesson", "!(total != 45)", "true", "the gate sum cannot fail"),
+    ("lesson", 'gate("sum"', "gate(name", "must be a literal"),
+    ("lesson", ', "kElems: five or "\n              "more"', "",
+     "without a message"),
+    ("lesson", "__global__ void", "__global__ static void", "0 kernels as")])
+def test_claims_are_read(tree, file, old, new, said):
+    lesson = evidence.lessons(tree)[0]
+    edit(tree / "tests/test_day99.py", "# No row: fill\n", "")
+    if file == "tests" and "No row" in old:
+        old, new = "def test_shuffles", f"{new}\ndef test_shuffles"
+    edit({"research": tree / "research/day99-test.md", "lesson": lesson.path,
+          "tests": tree / "tests/test_day99.py"}[file], old, new)
+    assert said in "\n".join(test_claims.disagreements(lesson))
+
+
+@pytest.mark.parametrize("old, new, said", [
+    ("// Day 99:", "// Day 98:", "the first line"),
+    ("-o test test.cu", "-o test x.cu", "no `// Build: nvcc"),
+    ("-arch=sm_75 -o", "-arch=sm_80 -o", "not for sm_75"),
+    ("// ---- helpers", "// ---- the", "begins with // ---- helpers:"),
+    ("int total", "int " + "total" * 16, "79 columns"),
+    ("#ifndef LESSON_QUICK", "\n" * 130 + "#ifndef LESSON_QUICK", "line 140"),
+    ("int main(", "\n" * 900 + "int main(", "lines"),
+    ("// snippet: one-check\n", "", "begins with // snippet: one-check"),
+    ("// snippet: one-check\n// snippet: reference",
+     "// snippet: reference\n// snippet: one-check", "not in this order")])
+def test_form_is_read(lesson, old, new, said):
+    if said == "not in this order":
+        old, new = new, old
+    edit(lesson.path, old, new)
+    assert said in "\n".join(test_lessons.form(lesson))
+
+
+def test_rows_are_read(lesson):
+    assert test_lessons.headed(lesson.text) == ["copy (ceiling)", "one"]
+
+
+@pytest.mark.parametrize("name, caught, find, new, said", [
+    ("twice", "exit 1: sum", "kElems", "kN", "times, not once"),
+    ("nowhere", "exit 1: sum", "kN", "kElems", "is in the lesson 0 times"),
+    ("same", "exit 1: sum", START, START, "or nothing changed"),
+    ("unknown", "luck", "i < kElems;", "", "no `caught: ...`"),
+    ("no-gate", "exit 1:", "i < kElems;", "", "no `caught: ...`"),
+    ("Upper", "exit 1: sum", "i < kElems;", "", "not a name of"),
+    ("short", "exit 1: sum", "i < kElems;", "", "short: twice"),
+    ("why", "explained: no run shows it", "i < kElems;", "", "may be"),
+    ("x\nwhat: is", "exit 1: sum", "i < kElems;", "", "none of flags")])
+def test_fault_lists_are_read(lesson, name, caught, find, new, said):
+    path = faults.path_of(lesson)
+    assert faults.read(lesson)[1] == []
+    path.write_text(FAULTS + fault(name, caught, find, new))
+    assert said in "\n".join(faults.read(lesson)[1])
+
+
+def tried(lesson, text, tmp_path):
+    faults.path_of(lesson).write_text(text)
+    with ThreadPoolExecutor(4) as pool:
+        return faults.tried(lesson, tmp_path / "work", pool,
+                            programs.Gpus(each=2))
+
+
+def test_survivors_are_seen(lesson, tmp_path, monkeypatch):
+    monkeypatch.setattr(faults.Trial, "timeout", 2)
+    survivors = [
+        ("survivor", "exit 1: sum", "int total = 0", "long total = 0",
+         "status 0"),
+        ("gate", "exit 1: lost", "i < kElems", "i < 3", "FAILED sum: not 45"),
+        ("fine", "compiler: five", "kElems = 10", "kElems = 9", "it compiles"),
+        ("text", "compiler: six or", "kElems = 10", "kElems = 4", "five or"),
+        ("broken", "exit 1: sum", "int total = 0", "int total = ",
+         "not compile"),
+        ("hangs", "exit 1: sum", "total > 1000", "total > 10", "status 124"),
+        ("silent", "exit 1: sum", "|| failures > 0", "|| true", "All checks"),
+        ("shuffles", "machine code: test_shuffles", "/* shfl", "/* Shfl shfl",
+         "passes"),
+        ("no-test", "machine code: test_none", "/* shfl", "/* none",
+         "not found"),
+        ("row", "figures: test_row", "kElems = 10", "kElems = 11",
+         "FAILED sum"),
+        ("no-race", "racecheck", "int total = 0", "long total = 0",
+         "status 0")]
+    lines, wrong = tried(lesson, FAULTS + "".join(
+        fault(*survivor[:4]) for survivor in survivors), tmp_path)
+    for line, (name, *_, said) in zip(lines[6:], survivors, strict=True):
+        assert line in wrong and line.startswith(f"{name}: NOT CAUGHT by ")
+        assert said in line
+    assert not any("NOT CAUGHT" in line for line in lines[:6])
+
+
+def test_control(lesson, tmp_path):
+    """Where the lesson itself fails, its faults prove nothing."""
+    edit(lesson.path, "!(total != 45)", "total == 44")
+    wrong = tried(lesson, FAULTS, tmp_path)[1]
+    assert any("the lesson itself fails: status 1" in one for one in wrong)
+
+
+def test_nothing_wrong_is_recorded(tree, monkeypatch):
+    """A failed step is not recorded, and the others are."""
+    lesson = evidence.lessons(tree)[0]
+    assert "0 to do" in record(tree).stdout
+    edit(tree / "CMakeLists.txt", "75)\n", "75)\nlesson(day98-b/b.cu 75)\n")
+    other = tree / "day98-b/b.cu"
+    other.parent.mkdir()
+    other.write_text(LESSON.replace("total != 45", "total != 44"))
+    (lesson.evidence / "run-h200-sm_75.txt").unlink()
+    done = record(tree, "--steps=run,soak,timed")
+    assert done.returncode == 1 and "2 steps failed" in done.stdout
+    assert "FAILED sum: not 45" in done.stdout
+    assert test_evidence.shortcomings(lesson) == []
+    assert [path.name for path in (tree / "evidence/day98-b").iterdir()] == \
+        ["timed-h200-sm_75.csv"]  # the clock's gate may fail in a profiler
+
+
+@pytest.mark.parametrize("options, env, said", [
+    (["--commit="], {}, "say --commit"),
+    ([], {"NVIDIA_SMI": "no-such-program"}, "does not describe GPU 0"),
+    ([], {"NVCC": "no-such-program"}, "no nvcc"),
+    (["--steps=luck"], {}, "--steps: of run"),
+    (["--again", "--steps=run"], {"FAKE_CARD": "T4"}, "another GPU, T4"),
+    (["--again", "--steps=run", "--minutes=0"], {}, "out of time")])
+def test_recording_refuses(tree, monkeypatch, options, env, said):
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    before = sorted((tree / "evidence").rglob("*"))
+    done = record(tree, *options)
+    assert done.returncode == 1 and said in done.stdout
+    assert sorted((tree / "evidence").rglob("*")) == before
+
+
+def test_code():
+    text = '''// all
+int a;  /* b */ int c;  // d
+
+const char* s = "// kept  /* \\" ";  // not
+const char* r = R"x(// kept)" // too)x";
+int n = 1'000; char q = '"'; // "
+'''
+    assert evidence.code(text) == '''int a;    int c;
+const char* s = "// kept  /* \\" ";
+const char* r = R"x(// kept)" // too)x";
+int n = 1'000; char q = '"';
+'''
+
+
+def test_tables():
+    [table] = evidence.tables("A\nrow  ms  own\na b  1.5  x\nc  skipped: y\n")
+    assert table.rows == [{"row": "a b", "ms": "1.5", "own": "x"}]
+    assert table.notes == {"c": "skipped: y"}
+    with pytest.raises(ValueError, match="4 cells, not 3"):
+        evidence.tables("A\nrow  ms  own\na  1  2  3\n")
+    assert [evidence.number(cell) for cell in
+            ("1,234.5", "80.3%", "~1.01", "-2e-3", "n/a", "1.2.3")] == \
+        [1234.5, 80.3, 1.01, -0.002, None, None]
+
+
+def test_kernel_names():
+    for text, name in {
+            "copy(const float *)": ("copy", ()),
+            "void sum<(int)256>(float *)": ("sum", (256,)),
+            "void flags<(bool)1, float, -3>(int)": ("flags", (1, -3)),
+            "void cub::Sum<cub::policy<float, 8>::P, 7>(T2, T5 *)":
+                ("Sum", (7,))}.items():
+        assert evidence.kernel_name(text) == name
+
+
+def test_cubin_sha256(tmp_path):
+    """It does not depend on the folder in which nvcc worked."""
+    hashes = []
+    for text in ("_0123abcd_7_test_cu_89abcdef4name",
+                 "_fedc3210_7_test_cu_89abcde04name",
+                 "_0123abcd_7_test_cu_89abcdef4nine"):
+        path = tmp_path / "test.sm_75.cubin"
+        path.write_text(text)
+        hashes.append(evidence.cubin_sha256(path))
+    assert hashes[0] == hashes[1] != hashes[2]
+
+
+def test_machine_code():
+    code = ["S2R R0", "@P0 EXIT", "LDG.E R1", "LDG.E R2", "FADD R1",
+            "LDG.E R3", "@!P1 LDG.E R4", "LDG.E R5", "BAR.SYNC", "@P2 BRA 0x50", "FADD R2",
+            "RED.E", "BRA 0xc0"]
+    kernel = sass.Kernel("sum", (), 75, tuple(
+        sass.Instruction(16 * k, *(line[1:].split(" ", 1) if line[0] == "@"
+                                   else ("", line)))
+        for k, line in enumerate(code)))
+    assert kernel.count("LDG") == 5 and kernel.count("DG") == 0
+    assert kernel.predicated("LDG") == 1
+    assert kernel.loops_around("BAR") == 1 and kernel.loops_around("RED") == 0
+    assert kernel.run("LDG", until="FADD") == 3
+    assert kernel.run("LDG", until="FADD", block=True) == 2
+    assert kernel.before("LDG", "FADD") == 2
+    assert kernel.after("FADD").upto("BAR").count("LDG") == 3
+
+
+def test_programs_end(tmp_path):
+    """One that hangs is stopped, with its children."""
+    start = time.monotonic()
+    assert programs.sh(["sh", "-c", "sleep 60 & sleep 60"], 1)[0] == 124
+    assert time.monotonic() - start < 20
+    assert programs.sh(["no-such-program"])[0] == 127
