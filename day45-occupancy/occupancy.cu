@@ -3,329 +3,78 @@
 // how many warps hold them?
 //
 // Every row computes out[i] = a * x[i] + y[i] over the same arrays, 12 bytes
-// an element. What differs is who holds the loads: many warps with few loads
-// each, or few warps with many.
+// per element. What differs is who holds the loads: many warps with few loads
+// each, or few warps with many. -bN: no more than N blocks at once on an SM.
 //
 // Rows:
-//   tlp1             1 float a thread, as many blocks an SM as fit
-//   tlp1-b3          the same kernel, residency dialled down to 3 blocks an SM
-//   tlp1-b2          2 blocks an SM
-//   tlp1-b1          1 block an SM
-//   ilp2             2 floats a thread: 4 loads before the first multiply
-//   ilp4             4 floats a thread: 8 loads
-//   ilp8             8 floats a thread: 16 loads
-//   ilp4-b1          4 floats a thread, 1 block an SM
-//   ilp8-b1          8 floats a thread, 1 block an SM
-//   ilp8-lb          8 floats a thread, __launch_bounds__ asks for registers
-//                    few enough for full occupancy on the card compiled for
-//   ilp8-guarded     8 floats a thread, a bounds check on every element
-//   ilp8-guarded-b1  the same, 1 block an SM
-//   vec1             1 float4 a thread, as many blocks an SM as fit
-//   vec1-b2          1 float4 a thread, 2 blocks an SM
-//   vec2-b1          2 float4 a thread, 1 block an SM
-//   vec2             2 float4 a thread, as many blocks an SM as fit
-//
-// Not measured: other block sizes, caching hints, asynchronous copies to
-// shared memory, kernels that compute enough to hide the memory behind it.
+//   copy (ceiling)    as many bytes, half of them read and half written
+//   cudaMemcpyAsync   the same, by the driver
+//   tlp1              1 float per thread, as many blocks per SM as fit
+//   tlp1-control      tlp1 with the shared memory and L1 of the -bN rows
+//   tlp1-b3, tlp1-b2, tlp1-b1
+//   ilp2, ilp4, ilp8  2, 4, 8 floats per thread: 4, 8, 16 loads in flight
+//   ilp4-b1, ilp8-b1
+//   ilp8-lb           ilp8 with registers limited for full occupancy
+//   ilp8-guarded, ilp8-guarded-b1      a bounds check on every element
+//   vec1, vec1-b2, vec2-b1, vec2       1 or 2 float4 per thread
+//   suggested         tlp1 in blocks of the size that the driver suggests
+//   vec1-cs           vec1 with streaming loads and stores
+//   vec1-cs-dl        vec1-cs as a dependent launch (sm_90 or newer)
+//   vec4-b2, vec8-b2  4 or 8 streaming float4 per thread
+//   async-b1          asynchronous copies into a ring (sm_80 or newer)
+//   library           cub::DeviceTransform
+//   yours             with -DLESSON_YOURS: the kernel that you write
+// Not measured: other block sizes, bulk copies (TMA), kernels that compute
+// enough to hide the memory behind it.
 //
 // Build: nvcc -std=c++17 -O3 -arch=sm_75 -o occupancy occupancy.cu
+//        nvcc -std=c++17 -O3 -arch=sm_90 -o occupancy occupancy.cu
 // Run:   ./occupancy
-// Verified: NVIDIA H200, compute capability 9.0, driver 580.159.04, CUDA 13.0,
-//   2026-11-29, evidence/day45-occupancy/run-2026-11-29-nvidia-h200-sm_75.txt
+// Verified: UNVERIFIED
+// Start reading at "kernels"; below the table of rows you may stop.
 
+#include <cuda_pipeline.h>
 #include <cuda_profiler_api.h>
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
-#include <cstdarg>
-#include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <stdexcept>
 #include <string>
-#include <tuple>
+#include <utility>
 #include <vector>
 
-// ---- helpers: the same text, byte for byte, in every lesson ---------------
-
-// A CUDA call that fails throws: which call, where, and what CUDA answered.
-// main() prints the message and returns 1; on the way there the destructors
-// below give back the device memory.
-inline void checkCuda(cudaError_t error, const char* call, const char* file,
-                      int line) {
-  if (error == cudaSuccess) return;
-  throw std::runtime_error(std::string(file) + ":" + std::to_string(line) +
-                           ": " + call + ": " + cudaGetErrorName(error) +
-                           ": " + cudaGetErrorString(error));
-}
-#define CUDA_CHECK(...) \
-  checkCuda((__VA_ARGS__), #__VA_ARGS__, __FILE__, __LINE__)
-
-// Device memory for n elements, freed when the array leaves its scope.
-template <typename T>
-struct DeviceArray {
-  T* data = nullptr;
-  explicit DeviceArray(size_t n) {
-    CUDA_CHECK(cudaMalloc(&data, n * sizeof(T)));
-  }
-  ~DeviceArray() { cudaFree(data); }
-  DeviceArray(const DeviceArray&) = delete;
-  DeviceArray& operator=(const DeviceArray&) = delete;
-};
-
-// Every check of a lesson passes through gate(): it prints and counts what
-// failed, and main() returns 1 if anything did. Returns ok.
-inline int& failures() {
-  static int count = 0;
-  return count;
-}
-inline bool gate(const char* name, bool ok, const char* format, ...) {
-  if (ok) return true;
-  ++failures();
-  va_list args;
-  va_start(args, format);
-  std::printf("FAILED %s: ", name);
-  std::vprintf(format, args);
-  std::printf("\n");
-  va_end(args);
-  return false;
-}
-
-// -DLESSON_QUICK: small inputs and one short batch, for compute-sanitizer.
-// Every check still runs; the times mean nothing, and the program says so.
-#ifdef LESSON_QUICK
-constexpr bool kQuick = true;
-#else
-constexpr bool kQuick = false;
+#if !defined(LESSON_NO_CUB) && __has_include(<cub/device/device_transform.cuh>)
+#include <cub/device/device_transform.cuh>
+#include <cuda/std/tuple>
+#define LESSON_TRANSFORM
 #endif
 
-// What the lessons ask of the card. peakGBs: memory clock x 2 x bus width,
-// in 1e9 bytes/s, or 0 where the driver does not tell.
-struct Device {
-  std::string name;
-  int major = 0, minor = 0, sms = 0;
-  size_t l2Bytes = 0;
-  double peakGBs = 0.0;
-};
-constexpr int kSkip = 77;  // exit code: this machine cannot run the lesson
-
-// Prints why this machine cannot run the lesson; returns kSkip.
-inline int refuse(const char* format, ...) {
-  va_list args;
-  va_start(args, format);
-  std::fprintf(stderr, "SKIPPED: ");
-  std::vfprintf(stderr, format, args);
-  std::fprintf(stderr, "\n");
-  va_end(args);
-  return kSkip;
+#ifndef LESSON_QUICK    // -DLESSON_QUICK: small inputs, every check; the times
+#define LESSON_QUICK 0  // of such a run mean nothing
+#endif
+constexpr bool kQuick = LESSON_QUICK;
+// snippet: cuda-check
+#define CUDA_CHECK(...) checkCuda((__VA_ARGS__), #__VA_ARGS__, __LINE__)
+inline void checkCuda(cudaError_t error, const char* call, int line) {
+  if (error == cudaSuccess) return;
+  throw std::runtime_error(__FILE__ ":" + std::to_string(line) + ": " + call +
+                           ": " + cudaGetErrorString(error));
 }
+// end snippet
 
-inline int deviceAttribute(cudaDeviceAttr attribute) {
-  int value = 0;
-  CUDA_CHECK(cudaDeviceGetAttribute(&value, attribute, 0));
-  return value;
-}
+// ---- what you may change --------------------------------------------------
 
-// Opens device 0 and proves that `kernel`, any kernel of this file, can run
-// on it. needMajor.needMinor: the lowest compute capability of the lesson.
-// Returns 0, or kSkip with the reason and the next step printed. Allocates
-// nothing.
-inline int openDevice(int needMajor, int needMinor, const void* kernel,
-                      Device* device) {
-  int driver = 0, toolkit = 0, count = 0;
-  CUDA_CHECK(cudaDriverGetVersion(&driver));  // 0 where there is no driver
-  CUDA_CHECK(cudaRuntimeGetVersion(&toolkit));
-  const int dMajor = driver / 1000, dMinor = driver % 100 / 10;
-  const int tMajor = toolkit / 1000, tMinor = toolkit % 100 / 10;
-
-  cudaError_t error = cudaGetDeviceCount(&count);
-  if (driver == 0) {
-    return refuse(
-        "no NVIDIA driver found (this program was built with CUDA %d.%d).\n"
-        "  Install the driver; in a container, start it with --gpus all; on\n"
-        "  a cluster, leave the login node (srun --gpus=1); in WSL, put\n"
-        "  /usr/lib/wsl/lib on LD_LIBRARY_PATH.",
-        tMajor, tMinor);
-  }
-  if (error == cudaErrorInsufficientDriver) {
-    return refuse(
-        "the driver supports CUDA %d.%d; this program was built with CUDA\n"
-        "  %d.%d. Update the driver, or rebuild with CUDA %d.%d or older and\n"
-        "  -arch=sm_XX (XX: nvidia-smi --query-gpu=compute_cap).",
-        dMajor, dMinor, tMajor, tMinor, dMajor, dMinor);
-  }
-  if (error == cudaErrorNoDevice || (error == cudaSuccess && count == 0)) {
-    const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
-    return refuse(
-        "the driver (CUDA %d.%d) offers no GPU. CUDA_VISIBLE_DEVICES is\n"
-        "  %s%s%s: unset it or name a GPU that nvidia-smi lists. On a\n"
-        "  cluster, ask for a GPU; in a container, use --gpus all.",
-        dMajor, dMinor, visible ? "\"" : "", visible ? visible : "not set",
-        visible ? "\"" : "");
-  }
-  if (error != cudaSuccess) {
-    return refuse(
-        "the driver (CUDA %d.%d) does not work: %s: %s.\n"
-        "  Run nvidia-smi; where it fails too, mend the driver first.",
-        dMajor, dMinor, cudaGetErrorName(error), cudaGetErrorString(error));
-  }
-
-  device->major = deviceAttribute(cudaDevAttrComputeCapabilityMajor);
-  device->minor = deviceAttribute(cudaDevAttrComputeCapabilityMinor);
-  cudaDeviceProp properties;
-  CUDA_CHECK(cudaGetDeviceProperties(&properties, 0));
-  device->name = properties.name;
-  if (device->major * 10 + device->minor < needMajor * 10 + needMinor) {
-    return refuse(
-        "%s has compute capability %d.%d; this lesson needs %d.%d or newer.\n"
-        "  Choose another GPU with CUDA_VISIBLE_DEVICES, or another machine.",
-        device->name.c_str(), device->major, device->minor, needMajor,
-        needMinor);
-  }
-
-  cudaFuncAttributes attributes;  // asking for them loads the machine code
-  error = cudaFuncGetAttributes(&attributes, kernel);
-  if (error == cudaErrorNoKernelImageForDevice ||
-      error == cudaErrorInvalidDeviceFunction ||
-      error == cudaErrorUnsupportedPtxVersion ||
-      error == cudaErrorInvalidPtx || error == cudaErrorJitCompilerNotFound ||
-      error == cudaErrorJitCompilationDisabled) {
-    return refuse(
-        "this program holds no code that can run on %s: %s.\n"
-        "  The driver supports CUDA %d.%d, the program was built with CUDA\n"
-        "  %d.%d. Rebuild with -arch=sm_%d%d.",
-        device->name.c_str(), cudaGetErrorName(error), dMajor, dMinor, tMajor,
-        tMinor, device->major, device->minor);
-  }
-  if (error == cudaErrorMemoryAllocation) {
-    return refuse(
-        "%s has no memory left for this program to start.\n"
-        "  Stop the other programs that nvidia-smi lists, then run again.",
-        device->name.c_str());
-  }
-  if (error == cudaErrorDevicesUnavailable) {
-    return refuse(
-        "%s is held by another program (exclusive compute mode).\n"
-        "  Wait for it to end, or choose another GPU.",
-        device->name.c_str());
-  }
-  CUDA_CHECK(error);
-
-  device->sms = deviceAttribute(cudaDevAttrMultiProcessorCount);
-  device->l2Bytes = size_t(deviceAttribute(cudaDevAttrL2CacheSize));
-  device->peakGBs = deviceAttribute(cudaDevAttrMemoryClockRate) * 1e3 * 2.0 *
-                    deviceAttribute(cudaDevAttrGlobalMemoryBusWidth) / 8 / 1e9;
-  std::printf(
-      "%s, compute capability %d.%d, %d SMs, L2 %.1f MB\n"
-      "driver CUDA %d.%d, toolkit CUDA %d.%d, peak ",
-      device->name.c_str(), device->major, device->minor, device->sms,
-      double(device->l2Bytes) / 1e6, dMajor, dMinor, tMajor, tMinor);
-  if (device->peakGBs > 0.0) {
-    std::printf("%.0f GB/s (memory clock x 2 x bus width)\n", device->peakGBs);
-  } else {
-    std::printf("n/a (the driver does not tell the memory clock)\n");
-  }
-  if (kQuick) std::printf("LESSON_QUICK: the times below mean nothing.\n");
-  return 0;
-}
-
-// Returns 0 where `bytes` of device memory are free, or kSkip.
-inline int requireMemory(const Device& device, size_t bytes) {
-  size_t free = 0, total = 0;
-  CUDA_CHECK(cudaMemGetInfo(&free, &total));
-  if (bytes <= free) return 0;
-  return refuse(
-      "this lesson needs %.0f MB of device memory; %s has %.0f MB free.\n"
-      "  Stop the other programs that nvidia-smi lists, or make the input\n"
-      "  constants at the top of the file smaller.",
-      double(bytes) / 1e6, device.name.c_str(), double(free) / 1e6);
-}
-
-// How many copies of a buffer of `bytes` successive launches must walk over,
-// so that at least four times the L2 passes between two reads of one copy.
-inline int copiesBeyondL2(const Device& device, size_t bytes) {
-  return 2 + int(4 * device.l2Bytes / (bytes > 0 ? bytes : 1));
-}
-
-struct Event {
-  cudaEvent_t event = nullptr;
-  Event() { CUDA_CHECK(cudaEventCreate(&event)); }
-  ~Event() { cudaEventDestroy(event); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-};
-
-// ms: median over the batches of the time a launch, in milliseconds.
-// spread: (slowest - fastest batch) / median. launches: how many launches
-// were made in all, the warm-up included; never more than kMaxLaunches.
-struct Timing {
-  double ms = 0.0, spread = 0.0;
-  int launches = 0;
-};
-constexpr int kMaxLaunches = 1 << 15;
-constexpr int kBatches = kQuick ? 1 : 9;
-constexpr double kBatchMs = kQuick ? 0.0 : 5.0;    // a batch lasts about this
-constexpr double kWarmUpMs = kQuick ? 0.0 : 50.0;  // idle clocks rise in it
-
-// Times launch(i), which starts launch i = 0, 1, 2, ... on the default
-// stream. i chooses the copy of the input, so that nothing comes from L2.
-template <typename Launch>
-Timing timeKernel(Launch launch) {
-  Event start, stop;
-  Timing timing;
-  auto batch = [&](int count) {  // milliseconds of `count` launches
-    float ms = 0.0f;
-    CUDA_CHECK(cudaEventRecord(start.event));
-    for (int k = 0; k < count; ++k) launch(timing.launches++);
-    CUDA_CHECK(cudaGetLastError());
-    CUDA_CHECK(cudaEventRecord(stop.event));
-    CUDA_CHECK(cudaEventSynchronize(stop.event));
-    CUDA_CHECK(cudaEventElapsedTime(&ms, start.event, stop.event));
-    return double(ms);
-  };
-  int count = 1;
-  for (double warm = 0.0;;) {
-    const double ms = batch(count);
-    warm += ms;
-    const int left = kMaxLaunches - timing.launches;
-    if (warm >= kWarmUpMs || left < (kBatches + 2) * count) break;
-    if (ms < kBatchMs && left >= (kBatches + 2) * 2 * count) count *= 2;
-  }
-  std::vector<double> ms(kBatches);
-  for (double& value : ms) value = batch(count) / count;
-  std::sort(ms.begin(), ms.end());
-  timing.ms = ms[kBatches / 2];
-  timing.spread = (ms.back() - ms.front()) / timing.ms;
-  return timing;
-}
-// ---- end of helpers -------------------------------------------------------
-
-// ---- what a student may edit ----------------------------------------------
-
-constexpr size_t kElems = kQuick ? (1 << 18) + 611 : (1 << 24) + 611;
+constexpr size_t kElems = (size_t(1) << (kQuick ? 18 : 24)) + 611;
 constexpr int kThreadsPerBlock = 256;
 constexpr float kScale = 3.0f;  // the a of a * x + y
 
-#ifdef __CUDACC_DEBUG__
-constexpr bool kDebug = true;  // -G: the compiler keeps no loads together
-#else
-constexpr bool kDebug = false;
-#endif
-
-static_assert(kElems >= 1 && kElems <= size_t(1) << 40,
-              "kElems: 1 to 2^40; 2^31 and more are written size_t(1) << 31");
-static_assert(kThreadsPerBlock % 32 == 0 && kThreadsPerBlock >= 32 &&
-                  kThreadsPerBlock <= 1024,
-              "a block is 1 to 32 whole warps: the residency model and the "
-              "bytes in flight count whole warps");
-
-// Limits of the architecture that the kernels are compiled for, those that
-// ptxas goes by: __launch_bounds__ needs them at compile time. Everything else
-// in this file asks the driver. An architecture that is not known here gets
-// the smallest limits. 750 is compute capability 7.5; the host's pass, which
-// compiles no kernel, has none.
+// What an SM of the architecture compiled for holds (900: 9.0; 0: the host's
+// pass). An unknown one gets the smallest limits. Only __launch_bounds__ needs
+// them; everything else in this file asks the driver.
 #ifdef __CUDA_ARCH__
 constexpr int kArch = __CUDA_ARCH__;
 #else
@@ -336,44 +85,47 @@ constexpr bool k2048 =
 constexpr bool k1536 =
     (kArch >= 860 && kArch < 900) || kArch == 1100 || kArch / 100 == 12;
 constexpr int kThreadsPerSm = k2048 ? 2048 : k1536 ? 1536 : 1024;
-constexpr bool k16Blocks = kArch >= 860 && kArch < 890;
-constexpr int kBlocksPerSm = k16Blocks ? 16 : kThreadsPerSm / 64;
+constexpr int kBlocksPerSm =
+    kArch >= 860 && kArch < 890 ? 16 : kThreadsPerSm / 64;
 
-// What ilp8-lb asks for: as many blocks as fill an SM of that architecture.
 constexpr int kFull = kThreadsPerSm / kThreadsPerBlock;
-constexpr int kMinBlocksPerSm = kFull < kBlocksPerSm ? kFull : kBlocksPerSm;
-static_assert(kArch == 0 ||
-                  (kMinBlocksPerSm >= 1 && kMinBlocksPerSm <= kFull &&
-                   kMinBlocksPerSm <= kBlocksPerSm),
-              "an SM of this architecture cannot hold kMinBlocksPerSm blocks: "
-              "ptxas would warn and ignore the bound");
+constexpr int kMinBlocksPerSm =  // what ilp8-lb asks for
+    kFull < kBlocksPerSm ? kFull : kBlocksPerSm;
+constexpr int kRoomyBlocks = kFull < 2 ? 1 : 2;  // of the streaming kernels
 
-// Floats of an array with the poison behind it.
-constexpr size_t kPitch = (kElems + 63) / 64 * 64 + 1024;
-static_assert(kPitch % 64 == 0,
-              "every array starts on 256 bytes: float4 must be aligned, and "
-              "a warp's load must start on a sector of 32 bytes");
-
-// x and y are whole numbers of two prime periods, so that a * x + y is exact
-// in float and that no two elements closer than 4093 * 8191 share x and y: a
-// right value from the wrong place is found.
-constexpr int kPeriodX = 4093, kPeriodY = 8191;
-__host__ __device__ inline float valueAt(size_t i, int period) {
-  return float(int(i % size_t(period)) - period / 2);
-}
-static_assert(kScale > 0.0f && kScale == float(int(kScale)) &&
-                  kScale * kPeriodX + kPeriodY < 16777216.0f,
-              "a * x + y must depend on x and be a whole number below 2^24, "
-              "which float holds exactly");
+static_assert(kElems >= 1 && kElems <= size_t(1) << 40,
+              "kElems: 1 to 2^40; write 2^31 and more as size_t(1) << 31");
+static_assert(kThreadsPerBlock % 32 == 0 && kThreadsPerBlock >= 32 &&
+                  kThreadsPerBlock <= 1024,
+              "kThreadsPerBlock: whole warps, so 32, 64, 96, ... 1024");
+static_assert(kMinBlocksPerSm >= 1, "kMinBlocksPerSm: at least 1");
+static_assert(
+    kArch == 0 ||
+        (kMinBlocksPerSm <= kFull && kMinBlocksPerSm <= kBlocksPerSm),
+    "kMinBlocksPerSm: an SM of this architecture cannot hold so many "
+    "blocks; ptxas would ignore the bound");
 
 // ---- kernels --------------------------------------------------------------
+// The same for all: one-dimensional blocks and grid, any n, any length; a
+// thread's loads do not wait for one another, only the multiplies for loads.
 
-// The body of every float row: kItems elements a thread, one grid apart.
-// One thread: 2 * kItems loads, none of which waits for another, then the
-//   multiplies, then the stores. All the loads are in flight together.
-// One warp: 32 neighbouring floats a request, 4 sectors of 32 bytes.
-// Launch: element i + (kItems - 1) * stride exists.
+// snippet: copy-kernel
+// The yardstick: one float4 per thread, copied. Launch: count float4 or more.
+__global__ void copy16(float4* __restrict__ to,
+                       const float4* __restrict__ from, size_t count) {
+  const size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i < count) __stcs(to + i, __ldcs(from + i));
+}
+// end snippet
+
 // snippet: ilp-body
+// The body of every float row: kItems elements per thread,
+// gridDim.x * blockDim.x elements apart.
+// One thread: 2 * kItems loads, then the multiplies and stores. All the loads
+//   are in flight together, if the compiler may put them before the stores:
+//   __restrict__ in the kernels below promises that out is neither x nor y.
+// One warp: 32 neighbouring floats per request, 4 sectors of 32 bytes.
+// Launch: element i + (kItems - 1) * stride exists.
 template <int kItems>
 __device__ inline void scaleAddTile(float* out, const float* x, const float* y,
                                     float a, size_t i, size_t stride) {
@@ -390,14 +142,13 @@ __device__ inline void scaleAddTile(float* out, const float* x, const float* y,
 }
 // end snippet
 
-// Where the bounds check stands can decide whether the body above keeps its
-// loads together (scaleAddGuarded shows the other place). So there is one
-// check for the kItems * blockDim.x elements of a block, the tile.
-// One thread: a full tile runs the body with no check in it; only the last
-//   kItems blocks of a grid can have a partial tile, and take the slow loop.
-// One warp: the check is the same for the whole block: no divergence.
-// Launch: a one-dimensional grid of at least n / kItems threads.
 // snippet: one-guard-a-tile
+// tlp1, ilp2, ilp4, ilp8: one bounds check for the kItems * blockDim.x
+// elements of a block, its tile.
+// One thread: a full tile runs the body without a check in it; a block whose
+//   tile is not full takes the slow loop.
+// One warp: the check is the same for the whole block: no divergence.
+// Launch: at least n / kItems threads.
 template <int kItems>
 __device__ inline void scaleAddBlock(float* out, const float* x,
                                      const float* y, float a, size_t n) {
@@ -419,31 +170,30 @@ __global__ void scaleAdd(float* __restrict__ out, const float* __restrict__ x,
 }
 // end snippet
 
-// What changed: the register budget. The bound tells ptxas the block size and
-// how many blocks an SM must hold, and so how many registers a thread may
-// have. A budget that is too small is paid for with local memory (spills) or
-// with loads that no longer come first. This one is not: for sm_75 and sm_90
-// scaleAdd<8> takes no more registers without it.
-// One thread, one warp: as above. Launch: kThreadsPerBlock threads a block.
 // snippet: bounded-kernel
+// ilp8-lb: the register budget changed. The bound tells ptxas the block size
+// and how many blocks an SM must hold, and so how many registers a thread may
+// have. Too small a budget costs local memory (spills) or loads that no longer
+// come first. This one costs nothing: for sm_75 and sm_90 scaleAdd<8> takes no
+// more registers without it.
+// One thread, one warp: as above. Launch: kThreadsPerBlock threads per block.
 template <int kItems>
 __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSm)
     scaleAddBounded(float* __restrict__ out, const float* __restrict__ x,
                     const float* __restrict__ y, float a, size_t n) {
   scaleAddBlock<kItems>(out, x, y, a, n);
 }
+
+// For the host: what the code that really runs asked for.
+__device__ int boundAsked = kMinBlocksPerSm;
 // end snippet
 
-// For the host: the architecture that the kernel which really runs was
-// compiled for, and what its bound asks for. Read with cudaMemcpyFromSymbol.
-__device__ int boundedFor[2] = {kArch, kMinBlocksPerSm};
-
-// What changed: a bounds check on every element, the habit of most kernels.
-// One thread: each load is predicated. For sm_75 and sm_90 the compiler then
-//   puts the first multiply before the last loads, so that fewer than
-//   2 * kItems loads are in flight.
-// One warp, launch: as scaleAdd.
 // snippet: guarded-kernel
+// ilp8-guarded: a bounds check on every element, the habit of most kernels.
+// One thread: each load has a condition of its own. For sm_75 and sm_90 the
+//   compiler then puts the first multiply before the last loads, so that fewer
+//   than 2 * kItems loads are in flight.
+// One warp, launch: as scaleAdd.
 template <int kItems>
 __global__ void scaleAddGuarded(float* __restrict__ out,
                                 const float* __restrict__ x,
@@ -466,12 +216,18 @@ __global__ void scaleAddGuarded(float* __restrict__ out,
 }
 // end snippet
 
-// What changed from scaleAdd: the width of a load, 16 bytes instead of 4.
-// One thread: 2 * kItems loads of a float4, the same one check a tile. The
-//   slow loop also takes the last n % 4 elements: then the last float4 is not
-//   whole, so the last tile is never full.
-// One warp: 512 neighbouring bytes a request, 16 sectors.
+// snippet: vec-kernel
+// vec1, vec2: the width of a load changed from scaleAdd, 16 bytes for 4.
+// One thread: 2 * kItems loads of a float4, and the same one check per tile.
+//   The slow loop also takes the last n % 4 elements: then the last float4 is
+//   not whole, so the last tile is never full.
+// One warp: 512 neighbouring bytes per request, 16 sectors.
 // Launch: at least n / (4 * kItems) threads, arrays aligned to 16 bytes.
+__device__ inline float4 scaleAdd4(float a, float4 x, float4 y) {
+  return make_float4(fmaf(a, x.x, y.x), fmaf(a, x.y, y.y), fmaf(a, x.z, y.z),
+                     fmaf(a, x.w, y.w));
+}
+
 template <int kItems>
 __global__ void scaleAddVec(float* __restrict__ out,
                             const float* __restrict__ x,
@@ -491,9 +247,7 @@ __global__ void scaleAddVec(float* __restrict__ out,
     }
 #pragma unroll
     for (int k = 0; k < kItems; ++k) {
-      out4[i + k * stride] =
-          make_float4(fmaf(a, xs[k].x, ys[k].x), fmaf(a, xs[k].y, ys[k].y),
-                      fmaf(a, xs[k].z, ys[k].z), fmaf(a, xs[k].w, ys[k].w));
+      out4[i + k * stride] = scaleAdd4(a, xs[k], ys[k]);
     }
   } else {
 #pragma unroll 1
@@ -505,18 +259,119 @@ __global__ void scaleAddVec(float* __restrict__ out,
     }
   }
 }
+// end snippet
 
-// The ceiling: one float4 a thread, copied. Launch: count float4 or more.
-__global__ void copy16(float4* __restrict__ to,
-                       const float4* __restrict__ from, size_t count) {
-  const size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (i < count) to[i] = from[i];
+// snippet: streaming-kernel
+// vec1-cs, vec4-b2, vec8-b2: two things changed from scaleAddVec. Loads and
+// stores say that nobody will need the line again (__ldcs, __stcs: evict
+// first), and the float4 of a block are neighbours, blockDim.x apart. The
+// bound leaves each thread up to 128 registers, room for 16 loads of a float4.
+// One thread, one warp, launch: as scaleAddVec.
+template <int kItems>
+__device__ inline void streamBlock(float* out, const float* x, const float* y,
+                                   float a, size_t n) {
+  const float4* x4 = reinterpret_cast<const float4*>(x);
+  const float4* y4 = reinterpret_cast<const float4*>(y);
+  float4* out4 = reinterpret_cast<float4*>(out);
+  const size_t first = size_t(blockIdx.x) * blockDim.x * kItems;
+  const size_t end = first + size_t(blockDim.x) * kItems;
+  if (4 * end <= n) {
+    const size_t i = first + threadIdx.x;
+    float4 xs[kItems], ys[kItems];
+#pragma unroll
+    for (int k = 0; k < kItems; ++k) {
+      xs[k] = __ldcs(x4 + i + k * blockDim.x);
+      ys[k] = __ldcs(y4 + i + k * blockDim.x);
+    }
+#pragma unroll
+    for (int k = 0; k < kItems; ++k) {
+      __stcs(out4 + i + k * blockDim.x, scaleAdd4(a, xs[k], ys[k]));
+    }
+  } else {
+#pragma unroll 1
+    for (size_t j = 4 * first + threadIdx.x; j < n && j < 4 * end;
+         j += blockDim.x) {
+      out[j] = fmaf(a, x[j], y[j]);
+    }
+  }
 }
 
+template <int kItems>
+__global__ void __launch_bounds__(kThreadsPerBlock, kRoomyBlocks)
+    scaleAddStream(float* __restrict__ out, const float* __restrict__ x,
+                   const float* __restrict__ y, float a, size_t n) {
+  streamBlock<kItems>(out, x, y, a, n);
+}
+// end snippet
+
+// snippet: dependent-kernel
+// vec1-cs-dl: the start changed. Launched as a dependent launch, its blocks
+// may come to the SMs while those of the launch before still run.
+// One thread: waits for the launch before to end, with all that it wrote, and
+//   only then touches memory. Nothing else is different.
+// Launch: with programmatic stream serialization, compute capability 9.0.
+template <int kItems>
+__global__ void __launch_bounds__(kThreadsPerBlock, kRoomyBlocks)
+    scaleAddDependent(float* __restrict__ out, const float* __restrict__ x,
+                      const float* __restrict__ y, float a, size_t n) {
+#if __CUDA_ARCH__ >= 900
+  cudaGridDependencySynchronize();
+#endif
+  streamBlock<kItems>(out, x, y, a, n);
+}
+// end snippet
+
+// snippet: async-kernel
+// async-b1: what holds the loads changed. Bytes on their way need no register:
+// they go from memory to shared memory by themselves, into a ring of kDepth
+// stages, each a float4 of x and of y per thread.
+// One thread: starts kDepth stages; then, round after round, waits for the
+//   oldest, uses it, and starts the next in its place. It reads only what it
+//   brought itself, so that no barrier is needed.
+// One warp: 512 neighbouring bytes per request.
+// Launch: any grid; as many blocks as are resident. 32 * kDepth bytes of
+//   shared memory per thread, arrays aligned to 16 bytes; 8.0 and newer.
+template <int kDepth>
+__global__ void __launch_bounds__(kThreadsPerBlock)
+    scaleAddAsync(float* __restrict__ out, const float* __restrict__ x,
+                  const float* __restrict__ y, float a, size_t n) {
+#if __CUDA_ARCH__ >= 800
+  extern __shared__ float4 ring[];
+  const float4* x4 = reinterpret_cast<const float4*>(x);
+  const float4* y4 = reinterpret_cast<const float4*>(y);
+  float4* out4 = reinterpret_cast<float4*>(out);
+  const size_t count = n / 4, stride = size_t(gridDim.x) * blockDim.x;
+  auto place = [&](int stage) {  // of x; that of y is blockDim.x on
+    return ring + 2 * stage * blockDim.x + threadIdx.x;
+  };
+  auto start = [&](int stage, size_t i) {
+    if (i < count) {
+      __pipeline_memcpy_async(place(stage), x4 + i, sizeof(float4));
+      __pipeline_memcpy_async(place(stage) + blockDim.x, y4 + i,
+                              sizeof(float4));
+    }
+    __pipeline_commit();  // an empty one behind the end counts, too
+  };
+  size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
+  for (int stage = 0; stage < kDepth; ++stage)
+    start(stage, i + stage * stride);
+  for (int stage = 0; i < count; i += stride, stage = (stage + 1) % kDepth) {
+    __pipeline_wait_prior(kDepth - 1);  // all but the youngest kDepth - 1
+    const float4* xy = place(stage);
+    __stcs(reinterpret_cast<float4*>(out4) + i,
+           scaleAdd4(a, xy[0], xy[blockDim.x]));
+    start(stage, i + kDepth * stride);
+  }
+  const size_t last = 4 * count + threadIdx.x;
+  if (blockIdx.x == 0 && last < n) out[last] = fmaf(a, x[last], y[last]);
+#endif
+}
+// end snippet
+
+// snippet: pointer-chase
 // Latency: each load gives the address of the next, so that one load is in
 // flight on the whole card. Launch: one thread.
-// snippet: pointer-chase
-constexpr int kWordsPerLine = 32;  // one link a line of 128 bytes
+constexpr int kWordsPerLine = 32;  // one link per line of 128 bytes
 __global__ void pointerChase(const unsigned* links, unsigned line, int hops,
                              unsigned* end) {
   for (int k = 0; k < hops; ++k) line = links[size_t(line) * kWordsPerLine];
@@ -524,304 +379,644 @@ __global__ void pointerChase(const unsigned* links, unsigned line, int hops,
 }
 // end snippet
 
-// The links make a ring. Each leads 33 lines on: upwards, as the rows walk,
-// but never to a neighbour. The number of lines is a power of two, so that an
-// odd step visits each of them once.
+// ---- the rows -------------------------------------------------------------
+
+// items: loads of x per thread (of kRing, stages). width: floats per load.
+// The N of -bN and the number of items are in the label alone once.
+using Kernel = void (*)(float*, const float*, const float*, float, size_t);
+enum Kind {
+  kPlain,
+  kControl,
+  kGuarded,
+  kSuggested,
+  kOverlap,
+  kRing,
+  kLibrary
+};
+struct Row {
+  std::string label, kernelName;
+  Kernel kernel;
+  int items, width;
+  Kind kind;
+};
+#define KERNEL(kernel, items) #kernel "<" #items ">", kernel<items>, items
+#define ROW(family, items, rest, kernel, width, kind) \
+  Row { #family #items rest, KERNEL(kernel, items), width, kind }
+
+#ifdef LESSON_YOURS
+// snippet: yours
+// Your turn: the same array, faster. This version is right, and slow: a
+// thread's elements are neighbours, so that a warp's are not.
+template <int kItems>
+__global__ void yours(float* __restrict__ out, const float* __restrict__ x,
+                      const float* __restrict__ y, float a, size_t n) {
+  const size_t i =
+      (size_t(blockIdx.x) * blockDim.x + threadIdx.x) * size_t(kItems);
+  for (size_t j = i; j < n && j < i + kItems; ++j) {
+    out[j] = fmaf(a, x[j], y[j]);
+  }
+}
+// The launch: items per thread and floats per load, which give the grid;
+// kPlain instead of kGuarded where all loads come before the first multiply.
+// Arrays start anywhere with width 1, on 16 bytes with width 4.
+const Row kYours = {"yours", KERNEL(yours, 4), 1, kGuarded};
+// end snippet
+#endif
+
+// snippet: library-row
+#ifdef LESSON_TRANSFORM
+constexpr int kCubVersion = CUB_VERSION;
+struct ScaleAdd {
+  __device__ float operator()(float x, float y) const {
+    return fmaf(kScale, x, y);
+  }
+};
+void transform(float* out, const float* x, const float* y, size_t n) {
+  CUDA_CHECK(cub::DeviceTransform::Transform(cuda::std::make_tuple(x, y), out,
+                                             n, ScaleAdd()));
+}
+#else
+constexpr int kCubVersion = 0;
+void transform(float*, const float*, const float*, size_t) {}
+#endif
+// end snippet
+
+// snippet: row-table
+const std::vector<Row> kRows = {
+    ROW(tlp, 1, "", scaleAdd, 1, kPlain),
+    ROW(tlp, 1, "-control", scaleAdd, 1, kControl),
+    ROW(tlp, 1, "-b3", scaleAdd, 1, kPlain),
+    ROW(tlp, 1, "-b2", scaleAdd, 1, kPlain),
+    ROW(tlp, 1, "-b1", scaleAdd, 1, kPlain),
+    ROW(ilp, 2, "", scaleAdd, 1, kPlain),
+    ROW(ilp, 4, "", scaleAdd, 1, kPlain),
+    ROW(ilp, 8, "", scaleAdd, 1, kPlain),
+    ROW(ilp, 4, "-b1", scaleAdd, 1, kPlain),
+    ROW(ilp, 8, "-b1", scaleAdd, 1, kPlain),
+    ROW(ilp, 8, "-lb", scaleAddBounded, 1, kPlain),
+    ROW(ilp, 8, "-guarded", scaleAddGuarded, 1, kGuarded),
+    ROW(ilp, 8, "-guarded-b1", scaleAddGuarded, 1, kGuarded),
+    ROW(vec, 1, "", scaleAddVec, 4, kPlain),
+    ROW(vec, 1, "-b2", scaleAddVec, 4, kPlain),
+    ROW(vec, 2, "-b1", scaleAddVec, 4, kPlain),
+    ROW(vec, 2, "", scaleAddVec, 4, kPlain),
+    Row{"suggested", KERNEL(scaleAdd, 1), 1, kSuggested},
+    ROW(vec, 1, "-cs", scaleAddStream, 4, kPlain),
+    ROW(vec, 1, "-cs-dl", scaleAddDependent, 4, kOverlap),
+    ROW(vec, 4, "-b2", scaleAddStream, 4, kPlain),
+    ROW(vec, 8, "-b2", scaleAddStream, 4, kPlain),
+    Row{"async-b1", KERNEL(scaleAddAsync, 8), 4, kRing},
+    Row{"library", "cub::DeviceTransform", nullptr, 0, 0, kLibrary},
+#ifdef LESSON_YOURS
+    kYours,
+#endif
+};
+// end snippet
+
+// ---- helpers: the same text, byte for byte, in every lesson ---------------
+template <typename... Args>
+std::string text(const char* format, Args... args) {  // printf into a string
+  char out[2048];
+  std::snprintf(out, sizeof(out), format, args...);
+  return out;
+}
+inline int failures = 0;  // every check is a gate, which counts its failures
+inline bool gate(const char* name, bool ok, const std::string& why) {
+  if (!ok) std::printf("FAILED %s: %s\n", name, why.c_str());
+  failures += !ok;
+  return ok;
+}
+using Skip = std::range_error;  // says why this machine cannot run the lesson
+template <typename T>
+struct DeviceArray {  // n elements of device memory, freed with the array
+  T* data = nullptr;
+  DeviceArray(size_t n) { CUDA_CHECK(cudaMalloc(&data, n * sizeof(T))); }
+  ~DeviceArray() { cudaFree(data); }
+  DeviceArray& operator=(DeviceArray&&) = delete;  // nor copied, nor moved
+};
+struct Device : cudaDeviceProp {
+  double peakGBs = 0.0;  // memory clock x 2 x bus width; 0: unknown
+};
+// Device 0, if it can run `kernel`, any kernel of this file; else throws Skip.
+// need: the lowest compute capability of the lesson, 75 for 7.5.
+inline Device openDevice(int need, const void* kernel) {
+  Device device{};
+  cudaFuncAttributes loaded;  // asking for them loads the machine code
+  int driver = 0, kHz = 0;
+  CUDA_CHECK(cudaDriverGetVersion(&driver));  // 0 where there is none
+  cudaError_t error = cudaGetDeviceProperties(&device, 0);
+  if (error == cudaSuccess) error = cudaFuncGetAttributes(&loaded, kernel);
+  const int found = device.major * 10 + device.minor;  // 0: no properties
+  const std::string versions = text(
+      "driver CUDA %d.%d, toolkit CUDA %d.%d", driver / 1000,
+      driver % 1000 / 10, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+  const std::pair<bool, std::string> refusals[] = {
+      {driver == 0,
+       "no NVIDIA driver found. Install it; or --gpus all (container), srun\n"
+       "  --gpus=1 (cluster), LD_LIBRARY_PATH=/usr/lib/wsl/lib (WSL)"},
+      {error == cudaErrorInsufficientDriver,
+       "the driver is too old. Update it, or use an older toolkit"},
+      {error == cudaErrorNoDevice, "no GPU found. Check CUDA_VISIBLE_DEVICES"},
+      {found == 0, "the driver does not work. Run nvidia-smi, repair it"},
+      {found < need,
+       text("%s is sm_%d. Use sm_%d or newer", device.name, found, need)},
+      {error == cudaErrorMemoryAllocation, "the GPU's memory is full"},
+      {error == cudaErrorDevicesUnavailable, "the GPU is taken. Wait for it"},
+      {error != cudaSuccess,
+       text("no code for %s. Rebuild with -arch=sm_%d", device.name, found)}};
+  for (const auto& [refused, why] : refusals)
+    if (refused)
+      throw Skip(why + " (" + cudaGetErrorName(error) + ")\n  " + versions);
+  CUDA_CHECK(cudaDeviceGetAttribute(&kHz, cudaDevAttrMemoryClockRate, 0));
+  device.peakGBs = kHz * 2e3 * device.memoryBusWidth / 8 / 1e9;
+  std::printf("%s, compute capability %.1f, %d SMs, L2 %.1f MB\n%s, ",
+              device.name, found / 10.0, device.multiProcessorCount,
+              device.l2CacheSize / 1e6, versions.c_str());
+  std::printf("peak %.0f GB/s (memory clock x 2 x bus width; 0: unknown)\n%s",
+              device.peakGBs, kQuick ? "LESSON_QUICK: no time counts.\n" : "");
+  return device;
+}
+// Copies to walk over, so that 4 x L2 passes between two reads of the same.
+inline int copiesBeyondL2(const Device& device, size_t bytes) {
+  return 2 + int(4 * size_t(device.l2CacheSize) / std::max<size_t>(bytes, 1));
+}
+
+// snippet: time-kernel
+struct Timing {
+  double ms = 0.0;      // per launch: the median of the batches
+  double spread = 0.0;  // (slowest - fastest batch) / median
+  int launches = 0;     // in all, the warm-up included
+};
+constexpr int kMaxLaunches = 1 << 15, kBatches = kQuick ? 1 : 9;
+constexpr double kBatchMs = kQuick ? 1 : 5, kWarmUpMs = kQuick ? 5 : 50;
+// Times launch(i), which starts launch i = 0, 1, 2, ... in `stream`; i chooses
+// the copy of the input, so that nothing has to come from L2.
+template <typename Launch>
+Timing timeKernel(Launch launch, cudaStream_t stream = nullptr,
+                  double batchMs = kBatchMs) {  // about
+  using namespace std::chrono;
+  Timing timing;
+  cudaEvent_t start, stop;
+  for (cudaEvent_t* e : {&start, &stop}) CUDA_CHECK(cudaEventCreate(e));
+  double ms[kBatches] = {}, host[kBatches] = {};  // per launch, two clocks
+  auto batch = [&](int count, int k) {  // returns the batch's milliseconds
+    float elapsed = 0.0f;
+    const int before = timing.launches;
+    const auto from = steady_clock::now();
+    CUDA_CHECK(cudaEventRecord(start, stream));
+    for (int i = 0; i < count; ++i) launch(timing.launches++);
+    CUDA_CHECK(cudaGetLastError());
+    CUDA_CHECK(cudaEventRecord(stop, stream));
+    CUDA_CHECK(cudaEventSynchronize(stop));
+    const duration<double, std::milli> all = steady_clock::now() - from;
+    CUDA_CHECK(cudaEventElapsedTime(&elapsed, start, stop));
+    ms[k] = double(elapsed) / count;
+    host[k] = all.count() / (timing.launches - before);
+    return all.count();
+  };
+  int count = 1;  // leaves launches for the timed batches, and one more
+  const double warmUpMs = std::min(kWarmUpMs, 10 * batchMs);  // clocks rise
+  for (double warm = 0.0, last = 0.0; warm < warmUpMs || last < batchMs;) {
+    warm += last = batch(count, 0);
+    const int next = last < batchMs ? 2 * count : count;
+    if (timing.launches + (kBatches + 1) * next > kMaxLaunches) break;
+    count = next;
+  }
+  for (int k = 0; k < kBatches; ++k) batch(count, k);
+  for (double* values : {ms, host}) std::sort(values, values + kBatches);
+  timing.ms = ms[kBatches / 2];
+  timing.spread = (ms[kBatches - 1] - ms[0]) / timing.ms;
+  const double most = 1.01 * host[kBatches / 2];  // a short batch shows little
+  gate("clock", most * count < 1 || (timing.ms < most && timing.ms > most / 2),
+       text("%g ms per launch, by the host %g", timing.ms, most));
+  for (cudaEvent_t e : {start, stop}) CUDA_CHECK(cudaEventDestroy(e));
+  return timing;
+}
+// end snippet
+
+inline std::string percent(double part, double whole) {
+  return whole > 0.0 ? text("%.1f", 100 * part / whole) : "n/a";
+}
+// Time of the row above over this row's; "~" where the spread hides it.
+inline std::string timesAbove(const Timing& above, const Timing& row) {
+  if (above.ms == 0.0 || row.ms == 0.0) return "n/a";
+  const double times = above.ms / row.ms;
+  const bool clear = std::abs(times - 1) > std::max(above.spread, row.spread);
+  return text(clear ? "%.2f" : "~%.2f", times);
+}
+using Labels = std::vector<std::string>;
+inline Labels wantedRows, printedRows;
+inline bool has(const Labels& rows, const std::string& label) {
+  return std::count(rows.begin(), rows.end(), label) > 0;
+}
+struct Table {  // the columns of every lesson, then its own, `heading`
+  double peakGBs, copyGBs = 0.0;  // 0: n/a
+  Table(const Device& device, const char* heading) : peakGBs(device.peakGBs) {
+    std::printf("%-38s%10s%9s%9s%9s%9s%s\n", "row", "ms", "spread", "GB/s",
+                "% copy", "% peak", heading);
+  }
+  void line(const std::string& label, const std::string& rest) const {
+    std::printf("%-38s  %s\n", label.c_str(), rest.c_str());
+    printedRows.push_back(label);
+  }
+  // bytes: what one launch has to read and write. Returns GB/s.
+  double print(const std::string& label, const Timing& timing, double bytes,
+               const std::string& own) {
+    const double gbs = bytes / timing.ms / 1e6;
+    if (label == "copy (ceiling)") copyGBs = gbs;
+    line(label, text("%8.4f%8.1f%%%9.1f%9s%9s%s", timing.ms,
+                     100 * timing.spread, gbs, percent(gbs, copyGBs).c_str(),
+                     percent(gbs, peakGBs).c_str(), own.c_str()));
+    gate("rate", peakGBs == 0.0 || gbs < 1.02 * peakGBs, label);
+    return gbs;
+  }
+};
+
+// Runs the rows {label, kernel} that the command line names, or all. Returns 0
+// (passed), 1 (failed, or output was lost), 2 (no such row) or 77 (skipped).
+using Rows = std::vector<std::pair<std::string, std::string>>;
+inline int runLesson(int argc, char** argv, const char* duration,
+                     const Rows& rows, void (*lesson)()) {
+  std::string list =
+      text("Usage: %s [ROW...]; all rows take %s.\n", argv[0], duration) +
+      "ROW: a label, its first word, or its beginning:\n";
+  for (const auto& [label, kernel] : rows)
+    list += text("  %-38s  %s\n", label.c_str(), kernel.c_str());
+  auto want = [&](const std::string& start) {  // "\n" ends every label
+    const size_t before = wantedRows.size();
+    for (const auto& [label, kernel] : rows)
+      if ((label + "\n").rfind(start, 0) == 0) wantedRows.push_back(label);
+    return wantedRows.size() > before;
+  };
+  auto end = [](int code, const std::string& last) {  // 1: output was lost
+    std::printf("%s", last.c_str());
+    if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return code;
+    std::fprintf(stderr, "FAILED: the output could not be written.\n");
+    return 1;
+  };
+  if (argc == 1) want("");
+  for (int k = 1; k < argc; ++k) {
+    const std::string word = argv[k];
+    if (word == "--help" || word == "--list") return end(0, list);
+    if (!word.empty() && (want(word + "\n") || want(word + " ") || want(word)))
+      continue;
+    std::fprintf(stderr, "No row '%s'. %s", word.c_str(), list.c_str());
+    return 2;
+  }
+  bool skipped = false;
+  try {
+    lesson();
+    for (const std::string& label : wantedRows)
+      gate("rows-printed", has(printedRows, label), label);
+  } catch (const std::exception& error) {
+    const bool full = cudaGetLastError() == cudaErrorMemoryAllocation;
+    skipped = full || dynamic_cast<const Skip*>(&error);
+    gate("cuda-call", skipped, error.what());
+    std::fflush(stdout);
+    if (skipped) std::fprintf(stderr, "SKIPPED: %s\n", error.what());
+    if (full) std::fprintf(stderr, "  Free memory, or lower the constants.\n");
+  }
+  if (failures > 0) return end(1, text("\n%d checks FAILED.\n", failures));
+  return skipped ? end(77, "") : end(0, "\nAll checks passed.\n");
+}
+// ---- end of helpers -------------------------------------------------------
+
+// ---- input and reference --------------------------------------------------
+
+// x and y are multiples of 2^-8 with two prime periods, so that a * x + y is
+// exact in float, needs its fraction bits, and comes once in 4093 * 8191
+// positions: a right value from the wrong place is found. Copy p of an array
+// starts p * kShift positions on, so that every element tells its copy, too.
+constexpr int kPeriodX = 4093, kPeriodY = 8191, kSteps = 256, kShift = 1009;
+__host__ __device__ inline float valueAt(size_t position, int period) {
+  return float(int(position % size_t(period)) - period / 2) / kSteps;
+}
+static_assert(kScale > 0.0f && kScale == float(int(kScale)) &&
+                  kScale * kPeriodX + kPeriodY < 16777216.0f,
+              "kScale: a whole number above 0, so small that a * x + y stays "
+              "below 2^24 steps, which float holds exactly");
+
+// snippet: reference
+std::vector<float> reference(size_t position, size_t count) {
+  std::vector<float> want(count);  // on the CPU, in double
+  for (size_t i = 0; i < count; ++i) {
+    want[i] = float(double(kScale) * valueAt(position + i, kPeriodX) +
+                    valueAt(position + i, kPeriodY));
+  }
+  return want;
+}
+// end snippet
+
+__global__ void fillValues(float* to, int period, size_t position, size_t n) {
+  const size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i < n) to[i] = valueAt(position + i, period);
+}
+
+unsigned blocksFor(size_t work, size_t perBlock) {
+  return unsigned(std::max<size_t>(1, (work + perBlock - 1) / perBlock));
+}
+
+// The copies that successive launches walk over, each x, y and out. An array
+// has poison behind its n floats and starts on 256 bytes: float4 is aligned,
+// and a warp's load starts on a sector of 32 bytes.
+constexpr size_t kPadding = 1024;
+static_assert(kPadding % 64 == 0, "kPadding: a multiple of 64 floats");
+struct Passes {
+  size_t n, pitch = (n + 63) / 64 * 64 + kPadding;
+  int count;
+  DeviceArray<float> data;
+  Passes(size_t elements, int copies)
+      : n(elements), count(copies), data(3 * pitch * copies) {}
+  float* x(int p) const { return data.data + 3 * pitch * (p % count); }
+  float* y(int p) const { return x(p) + pitch; }
+  float* out(int p) const { return y(p) + pitch; }
+  void poison(size_t first) const {  // the words of each copy from `first` on
+    for (int p = 0; p < count; ++p) {
+      CUDA_CHECK(cudaMemset(x(p) + first, 0xFF, (3 * pitch - first) * 4));
+    }
+  }
+  void fill(float* to, int period, int p, size_t floats) const {
+    fillValues<<<blocksFor(floats, 256), 256>>>(to, period, p * kShift,
+                                                floats);
+    CUDA_CHECK(cudaGetLastError());
+  }
+  void fill() const {
+    for (int p = 0; p < count; ++p) {
+      fill(x(p), kPeriodX, p, n);
+      fill(y(p), kPeriodY, p, n);
+    }
+  }
+};
+
+// How many of `count` words from d_got on are wrong: words [from, to) must be
+// as in want, all others still poison.
+size_t wrongWords(const float* d_got, size_t count, size_t from, size_t to,
+                  const float* want) {
+  static std::vector<float> got;
+  got.resize(std::max(got.size(), count));
+  CUDA_CHECK(cudaMemcpy(got.data(), d_got, count * 4, cudaMemcpyDefault));
+  size_t wrong = 0;
+  for (size_t i = 0; i < count; ++i) {
+    wrong += i >= from && i < to
+                 ? !(got[i] == want[i])
+                 : std::memcmp(&got[i], "\xFF\xFF\xFF\xFF", 4) != 0;
+  }
+  return wrong;
+}
+
+// ---- residency ------------------------------------------------------------
+
+// A row on this card. config: what the driver is asked about and what is
+// launched, but for the grid. note: why the row is not timed, or empty.
+struct Plan : Row {
+  explicit Plan(const Row& row) : Row(row) {}
+  cudaLaunchConfig_t config = {};
+  cudaFuncAttributes attributes = {};
+  int carveout = cudaSharedmemCarveoutDefault;  // shared memory, % of an SM's
+  int threads = 0, blocks = 0;                  // per block; resident per SM
+  unsigned places = 0;                          // blocks resident on all SMs
+  double occupancy = 0.0, gbs = 0.0;
+  size_t inFlight = 0;  // bytes of loads on an SM
+  bool atMost = false;  // they can be fewer
+  std::string note;
+  Timing timing;
+};
+using Plans = std::vector<Plan>;
+
+// snippet: occupancy-query
+// How many blocks of a plan an SM holds. The attributes stay set: a launch of
+// the same plan has the opt-in that more than 48 KiB need, and the carveout.
+int residentBlocks(const Plan& plan) {
+  const int shared = int(plan.config.dynamicSmemBytes);
+  int blocks = 0;
+  CUDA_CHECK(cudaFuncSetAttribute(
+      plan.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared));
+  CUDA_CHECK(cudaFuncSetAttribute(
+      plan.kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+      plan.carveout));
+  CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+      &blocks, plan.kernel, plan.threads, shared));
+  return blocks;
+}
+// end snippet
+
+// snippet: smem-dial
+// The dial on residency: dynamic shared memory that a block reserves and never
+// touches, the least with which no more than `blocks` of them fit. How many
+// fit depends on the carveout, too, since shared memory and the L1 cache share
+// their storage. All dialled rows ask for the same small carveout, so that
+// they differ in nothing but the number of blocks.
+constexpr int kCarvedBytes = 32 << 10, kSharedStep = 256;
+size_t sharedForBlocks(Plan plan, int blocks, size_t most) {
+  size_t& shared = plan.config.dynamicSmemBytes;
+  while (residentBlocks(plan) > blocks && shared + kSharedStep <= most)
+    shared += kSharedStep;
+  return shared;
+}
+// end snippet
+
+Plan makePlan(const Row& row, const Device& device) {
+  Plan plan(row);
+  auto skip = [&](const std::string& why) {
+    plan.note = "skipped: " + why;
+    return plan;
+  };
+  if (row.kind == kLibrary) {
+    if (kCubVersion > 0) return plan;
+    return skip("no cub::DeviceTransform; CUDA 12.9 or newer has it");
+  }
+  CUDA_CHECK(cudaFuncGetAttributes(&plan.attributes, row.kernel));
+  const int built = plan.attributes.ptxVersion;
+  const int needs = row.kind == kRing ? 80 : row.kind == kOverlap ? 90 : 75;
+  if (built < needs) {
+    return skip(text("built for %d.%d; build with -arch=sm_%d or newer",
+                     built / 10, built % 10, needs));
+  }
+  int grid = 0;
+  plan.threads = kThreadsPerBlock;
+  if (row.kind == kSuggested) {
+    CUDA_CHECK(
+        cudaOccupancyMaxPotentialBlockSize(&grid, &plan.threads, row.kernel));
+  }
+  plan.config.blockDim = dim3(plan.threads);
+  size_t& shared = plan.config.dynamicSmemBytes;
+  shared = row.kind == kRing ? 32 * row.items * plan.threads : 0;
+  const size_t most = device.sharedMemPerBlockOptin;
+  if (shared > most) return skip(text("its ring needs %zu bytes", shared));
+  const size_t at = row.label.rfind("-b");  // -bN: N blocks
+  const int wanted =
+      at == row.label.npos ? 0 : std::atoi(row.label.c_str() + at + 2);
+  if (wanted > 0 || row.kind == kControl) {  // a hint in %, rounded up
+    const size_t whole = device.sharedMemPerMultiprocessor;
+    const size_t least = kCarvedBytes - device.reservedSharedMemPerBlock;
+    plan.carveout = int((100 * std::max(least, shared) + whole - 1) / whole);
+  }
+  const int fit = plan.blocks = residentBlocks(plan);
+  if (fit < std::max(wanted, 1))
+    return skip(text("an SM of this card holds %d of its blocks", fit));
+  if (wanted > 0) shared = sharedForBlocks(plan, wanted, most);
+  if (row.kind == kControl)  // the most that costs no block
+    shared = sharedForBlocks(plan, fit - 1, most) - kSharedStep;
+  plan.blocks = residentBlocks(plan);
+  if (!gate("dial-residency", plan.blocks == (wanted > 0 ? wanted : fit),
+            text("%s: %d blocks, says the driver", row.label.c_str(),
+                 plan.blocks))) {
+    plan.note = "WRONG, not timed";
+  }
+  const int elements = plan.threads * row.items * row.width;  // of a block
+  plan.places = plan.blocks * device.multiProcessorCount;
+  plan.occupancy =
+      double(plan.blocks) * plan.threads / device.maxThreadsPerMultiProcessor;
+  plan.inFlight = size_t(plan.blocks) * elements * 2 * sizeof(float);
+  // All loads at once: only where the kernel is written so, where a thread has
+  // registers for values and addresses, and where the grid fills the card; not
+  // in a debug build (-G).
+#ifdef __CUDACC_DEBUG__
+  plan.atMost = true;
+#endif
+  const int registers = (2 * row.width + 1) * row.items;
+  plan.atMost |= row.kind == kGuarded ||
+                 size_t(plan.places) * elements > kElems ||
+                 (row.kind != kRing && plan.attributes.numRegs <= registers);
+  return plan;
+}
+
+// ---- launching and checking -----------------------------------------------
+
+// snippet: one-launch
+// On copy p, from any element on; a ring has as many blocks as are resident.
+void launchPlan(const Plan& plan, const Passes& passes, int p, size_t n,
+                size_t from = 0) {
+  float* out = passes.out(p) + from;
+  const float *x = passes.x(p) + from, *y = passes.y(p) + from;
+  if (plan.kind == kLibrary) return transform(out, x, y, n);
+  const size_t items = plan.kind == kRing ? 1 : plan.items;
+  cudaLaunchAttribute overlap = {};  // may start before the last one has ended
+  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  overlap.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = plan.config;
+  config.gridDim = blocksFor(n, plan.threads * items * plan.width);
+  if (plan.kind == kRing) {
+    config.gridDim = std::min(config.gridDim.x, plan.places);
+  }
+  config.attrs = &overlap;
+  config.numAttrs = plan.kind == kOverlap;
+  CUDA_CHECK(cudaLaunchKernelEx(&config, plan.kernel, out, x, y, kScale, n));
+}
+// end snippet
+
+// snippet: one-check
+// Every length around the ends of warps, blocks and tiles, from 0 to a few
+// tiles; float rows also start on each boundary of 4 bytes. A ring gets one
+// block, so that it goes round.
+bool checkLengths(Plan plan, const Passes& passes,
+                  const std::vector<float>& want) {
+  const size_t block = plan.threads > 0 ? plan.threads : 256;
+  const size_t tile = block * std::max(plan.items * plan.width, 1);
+  size_t wrong = 0;
+  plan.places = 1;
+  for (size_t end : {size_t(5), size_t(32), block, 4 * block, tile, 3 * tile})
+    for (size_t n = end - 5; n <= end + 5; ++n) {
+      const size_t from = plan.width == 4 ? 0 : n % 4, to = from + n;
+      if (to > kElems) continue;
+      CUDA_CHECK(cudaMemset(passes.out(0), 0xFF, (to + kPadding) * 4));
+      launchPlan(plan, passes, 0, n, from);
+      wrong += wrongWords(passes.out(0), to + kPadding, from, to, want.data());
+    }
+  return gate("lengths-exact", wrong == 0,
+              text("%s: %zu words wrong", plan.label.c_str(), wrong));
+}
+// end snippet
+
+// Once on more elements than 32 bits count: the first, the last, and those
+// around 2^31. `big` is so large, and holds x and y.
+bool checkBeyond32Bits(const Plan& plan, const Passes& big) {
+  constexpr size_t kWindow = 4096, kAll = kWindow + kPadding;
+  size_t wrong = 0;
+  big.poison(2 * big.pitch);
+  launchPlan(plan, big, 0, big.n);
+  for (size_t at : {size_t(0), size_t(1) << 31, big.n - kWindow}) {
+    wrong += wrongWords(big.out(0) + at, kAll, 0, std::min(kAll, big.n - at),
+                        reference(at, kAll).data());
+  }
+  return gate("index-64-bit", wrong == 0,
+              text("%s: %zu words wrong", plan.label.c_str(), wrong));
+}
+
+// launch(p) on copy p: once on poisoned output, checked; then the clock; then
+// every copy is checked. Of each copy, the words from `first` on are output,
+// and the first `count` of them must be as in want.
+template <typename Launch>
+Timing measure(const std::string& label, const Passes& passes, size_t first,
+               size_t count, const std::vector<float>& want, Launch launch) {
+  auto right = [&](int launches) {
+    size_t wrong = 0;
+    for (int p = 0; p < std::min(launches, passes.count); ++p) {
+      wrong += wrongWords(passes.x(p) + first, 3 * passes.pitch - first, 0,
+                          count, want.data() + size_t(p) * kShift);
+    }
+    return gate("elements-exact", wrong == 0,
+                text("%s: %zu words are wrong", label.c_str(), wrong));
+  };
+  passes.poison(first);
+  CUDA_CHECK(cudaProfilerStart());  // a profiler records this launch
+  launch(0);
+  CUDA_CHECK(cudaGetLastError());
+  CUDA_CHECK(cudaProfilerStop());
+  if (!right(1)) return Timing();
+  passes.poison(first);
+  const Timing timing = timeKernel(launch);
+  return right(timing.launches) ? timing : Timing();
+}
+
+// A copy of as many bytes as a row moves, half of them read and half written,
+// by the driver or by copy16.
+constexpr size_t kCopied = (3 * kElems / 2 + 3) / 4 * 4;  // whole float4
+Timing measureCopy(const char* label, const Passes& passes, bool driver) {
+  const size_t half = 3 * passes.pitch / 2;
+  std::vector<float> want(kCopied + size_t(passes.count) * kShift);
+  for (size_t i = 0; i < want.size(); ++i) want[i] = valueAt(i, kPeriodX);
+  for (int p = 0; p < passes.count; ++p)
+    passes.fill(passes.x(p), kPeriodX, p, kCopied);
+  return measure(label, passes, half, kCopied, want, [&](int p) {
+    float4* from = reinterpret_cast<float4*>(passes.x(p));
+    float4* to = reinterpret_cast<float4*>(passes.x(p) + half);
+    if (driver) {
+      CUDA_CHECK(
+          cudaMemcpyAsync(to, from, 4 * kCopied, cudaMemcpyDeviceToDevice));
+    } else {
+      copy16<<<blocksFor(kCopied / 4, 256), 256>>>(to, from, kCopied / 4);
+    }
+  });
+}
+
+// ---- latency --------------------------------------------------------------
+
+// The links make a ring of lines. Each leads 33 lines on: upwards, as the rows
+// walk, but never to a neighbour. The number of lines is a power of two, so
+// that an odd step visits each of them once.
 constexpr unsigned kChaseStep = 33;
-static_assert(kChaseStep % 2 == 1, "an even step misses half of the lines");
+static_assert(kChaseStep % 2 == 1,
+              "kChaseStep: an even step misses half of the lines");
 __global__ void fillLinks(unsigned* links, unsigned lines) {
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= lines) return;
   links[size_t(i) * kWordsPerLine] = (i + kChaseStep) & (lines - 1);
 }
 
-__global__ void fillValues(float* to, int period, size_t n) {
-  const size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (i < n) to[i] = valueAt(i, period);
-}
-
-// ---- the rows -------------------------------------------------------------
-
-using Kernel = void (*)(float*, const float*, const float*, float, size_t);
-
-// items: loads of x a thread. width: floats a load. wanted: blocks an SM, 0
-// for as many as fit. together: the 2 * items loads of a thread all come
-// before its first multiply.
-struct Row {
-  const char* label;
-  Kernel kernel;
-  int items, width, wanted;
-  bool together;
-};
-const Row kRows[] = {
-    {"tlp1", scaleAdd<1>, 1, 1, 0, true},
-    {"tlp1-b3", scaleAdd<1>, 1, 1, 3, true},
-    {"tlp1-b2", scaleAdd<1>, 1, 1, 2, true},
-    {"tlp1-b1", scaleAdd<1>, 1, 1, 1, true},
-    {"ilp2", scaleAdd<2>, 2, 1, 0, true},
-    {"ilp4", scaleAdd<4>, 4, 1, 0, true},
-    {"ilp8", scaleAdd<8>, 8, 1, 0, true},
-    {"ilp4-b1", scaleAdd<4>, 4, 1, 1, true},
-    {"ilp8-b1", scaleAdd<8>, 8, 1, 1, true},
-    {"ilp8-lb", scaleAddBounded<8>, 8, 1, 0, true},
-    {"ilp8-guarded", scaleAddGuarded<8>, 8, 1, 0, false},
-    {"ilp8-guarded-b1", scaleAddGuarded<8>, 8, 1, 1, false},
-    {"vec1", scaleAddVec<1>, 1, 4, 0, true},
-    {"vec1-b2", scaleAddVec<1>, 1, 4, 2, true},
-    {"vec2-b1", scaleAddVec<2>, 2, 4, 1, true},
-    {"vec2", scaleAddVec<2>, 2, 4, 0, true},
-};
-
-// What is known of a row, and what was measured. blocks: resident on an SM,
-// the driver's answer. shared: dynamic bytes a block. inFlight: bytes of loads
-// in flight on an SM; atMost: it can be fewer. note: why the row was not
-// timed, or empty.
-struct Result {
-  const Row* row = nullptr;
-  int threads = 0, blocks = 0, shared = 0;
-  size_t inFlight = 0;
-  bool atMost = false;
-  std::string note;
-  cudaFuncAttributes attributes{};
-  double occupancy = 0.0, gbs = 0.0;
-  Timing timing;
-};
-
-// ---- residency ------------------------------------------------------------
-
-// Limits of one SM and of one block, bytes for shared memory, and how many
-// SMs there are: the device's attributes.
-struct SmLimits {
-  int warps = deviceAttribute(cudaDevAttrMaxThreadsPerMultiProcessor) / 32;
-  int blocks = deviceAttribute(cudaDevAttrMaxBlocksPerMultiprocessor);
-  int registers = deviceAttribute(cudaDevAttrMaxRegistersPerMultiprocessor);
-  int shared = deviceAttribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor);
-  int reserved = deviceAttribute(cudaDevAttrReservedSharedMemoryPerBlock);
-  int optIn = deviceAttribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
-  int sms = deviceAttribute(cudaDevAttrMultiProcessorCount);
-};
-
-// The dial: dynamic shared memory that a block reserves and never touches,
-// the largest amount with which `blocks` of them fit on an SM. The driver adds
-// its own bytes to each block and rounds up, in steps of 256 bytes at most.
-// snippet: smem-dial
-constexpr int kSharedStep = 256;
-inline int sharedForBlocks(const SmLimits& sm, int blocks) {
-  const int each = sm.shared / blocks / kSharedStep * kSharedStep;
-  return std::max(0, std::min(each - sm.reserved, sm.optIn));
-}
-
-// More than 48 KiB a block needs the opt-in, before the query and before the
-// launch. The carveout asks for all the shared memory that an SM can have, and
-// so for the least L1 cache; but no row has a byte to read twice.
-inline void setDial(Kernel kernel, int shared) {
-  CUDA_CHECK(cudaFuncSetAttribute(
-      kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared));
-  CUDA_CHECK(cudaFuncSetAttribute(
-      kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
-      shared > 0 ? cudaSharedmemCarveoutMaxShared
-                 : cudaSharedmemCarveoutDefault));
-}
-// end snippet
-
-// snippet: occupancy-query
-inline int residentBlocks(Kernel kernel, int threads, int shared) {
-  int blocks = 0;
-  setDial(kernel, shared);
-  CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-      &blocks, kernel, threads, size_t(shared)));
-  return blocks;
-}
-// end snippet
-
-// The same by hand: blocks that each resource allows (-1: no limit), and the
-// least of them. An SM has four parts, each with a quarter of the registers; a
-// warp lives in one part and takes its registers in steps of 256.
-struct Model {
-  int byWarps, byCap, byShared, byRegisters, least;
-};
-inline Model modelResidency(const SmLimits& sm, const Result& result) {
-  const int warps = result.threads / 32;
-  const int perWarp = (result.attributes.numRegs * 32 + 255) / 256 * 256;
-  const int shared =
-      int(result.attributes.sharedSizeBytes) + result.shared + sm.reserved;
-  const int perBlock = (shared + kSharedStep - 1) / kSharedStep * kSharedStep;
-  Model m = {sm.warps / warps, sm.blocks, -1,
-             4 * (sm.registers / 4 / perWarp) / warps, 0};
-  m.least = std::min({m.byWarps, m.byCap, m.byRegisters});
-  if (perBlock > 0) {
-    m.byShared = sm.shared / perBlock;
-    m.least = std::min(m.least, m.byShared);
-  }
-  return m;
-}
-
-// Fills in what the driver says of a row, and whether it can be timed.
-inline Result askDriver(const Row& row, const SmLimits& sm, int threads) {
-  Result result;
-  result.row = &row;
-  result.threads = threads;
-  CUDA_CHECK(cudaFuncGetAttributes(&result.attributes, row.kernel));
-  result.blocks = residentBlocks(row.kernel, threads, 0);
-  if (result.blocks == 0) {
-    result.note = "does not fit: no block of " + std::to_string(threads) +
-                  " threads runs here";
-  } else if (row.wanted > result.blocks) {
-    result.note = "not possible here: an SM of this card holds " +
-                  std::to_string(result.blocks) + " of its blocks";
-  } else if (row.wanted > 0) {
-    result.shared = sharedForBlocks(sm, row.wanted);
-    result.blocks = residentBlocks(row.kernel, threads, result.shared);
-    if (!gate("dial-residency", result.blocks == row.wanted,
-              "%s: %d blocks an SM wanted, the driver says %d", row.label,
-              row.wanted, result.blocks)) {
-      result.note = "the dial missed its target";
-    }
-  }
-  result.occupancy = double(result.blocks) * threads / (32.0 * sm.warps);
-  const int elements = threads * row.items * row.width;  // of a block
-  result.inFlight = size_t(result.blocks) * elements * 2 * sizeof(float);
-  // All 2 * items loads at once: only where the kernel is written so, where a
-  // thread has registers for the values and their addresses, in an optimized
-  // build, and where the grid fills the card.
-  const int registers = 2 * row.items * (row.width + 1);
-  result.atMost = !row.together || result.attributes.numRegs < registers ||
-                  kDebug || size_t(result.blocks) * sm.sms * elements > kElems;
-  return result;
-}
-
-// ---- launching and checking -----------------------------------------------
-
-// The data of pass p: x, y and out, one after the other.
-struct Passes {
-  DeviceArray<float> data;
-  int count;
-  explicit Passes(int passes)
-      : data(size_t(passes) * 3 * kPitch), count(passes) {}
-  size_t bytes() const { return size_t(count) * 3 * kPitch * sizeof(float); }
-  float* x(int p) const { return data.data + size_t(p % count) * 3 * kPitch; }
-  float* y(int p) const { return x(p) + kPitch; }
-  float* out(int p) const { return y(p) + kPitch; }
-};
-
-inline unsigned blocksFor(size_t work, size_t perBlock) {
-  return unsigned((work + perBlock - 1) / perBlock);
-}
-
-inline void fill(float* to, int period, size_t n) {
-  fillValues<<<blocksFor(n, 256), 256>>>(to, period, n);
-  CUDA_CHECK(cudaGetLastError());
-}
-inline void launchRow(const Result& result, const Passes& passes, int pass) {
-  const Row& row = *result.row;
-  const unsigned grid =
-      blocksFor(kElems, size_t(result.threads) * row.items * row.width);
-  row.kernel<<<grid, result.threads, result.shared>>>(
-      passes.out(pass), passes.x(pass), passes.y(pass), kScale, kElems);
-}
-
-// CPU reference, in double.
-inline std::vector<float> reference() {
-  std::vector<float> want(kElems);
-  for (size_t i = 0; i < kElems; ++i) {
-    want[i] = float(double(kScale) * double(valueAt(i, kPeriodX)) +
-                    double(valueAt(i, kPeriodY)));
-  }
-  return want;
-}
-
-// Compares out of the first `used` passes with the reference; behind its last
-// element, the poison must be as it was.
-inline bool checkOut(const Result& result, const Passes& passes, int used,
-                     const std::vector<float>& want) {
-  std::vector<float> got(kPitch);
-  size_t wrong = 0, first = 0;
-  for (int p = 0; p < std::min(used, passes.count); ++p) {
-    CUDA_CHECK(cudaMemcpy(got.data(), passes.out(p), kPitch * sizeof(float),
-                          cudaMemcpyDeviceToHost));
-    for (size_t i = 0; i < kPitch; ++i) {
-      const bool ok = i < kElems
-                          ? got[i] == want[i]
-                          : !std::memcmp(&got[i], "\xFF\xFF\xFF\xFF", 4);
-      if (!ok && wrong++ == 0) first = i;
-    }
-  }
-  return gate("elements-exact", wrong == 0,
-              "%s: %.0f words of out are wrong, the first is word %.0f of "
-              "%.0f",
-              result.row->label, double(wrong), double(first), double(kElems));
-}
-
-// Runs a row once on poisoned output, checks it, times it, checks it again.
-inline void measure(Result* result, const Passes& passes,
-                    const std::vector<float>& want) {
-  if (!result->note.empty()) return;
-  setDial(result->row->kernel, result->shared);
-  auto poison = [&] {
-    for (int p = 0; p < passes.count; ++p) {
-      CUDA_CHECK(cudaMemset(passes.out(p), 0xFF, kPitch * sizeof(float)));
-    }
-  };
-  poison();
-  CUDA_CHECK(cudaProfilerStart());  // a profiler records this launch
-  launchRow(*result, passes, 0);
-  CUDA_CHECK(cudaGetLastError());
-  CUDA_CHECK(cudaProfilerStop());
-  result->note = "wrong result";
-  if (!checkOut(*result, passes, 1, want)) return;
-  poison();
-  result->timing = timeKernel([&](int i) { launchRow(*result, passes, i); });
-  if (!checkOut(*result, passes, result->timing.launches, want)) return;
-  result->note.clear();
-  result->gbs = 12.0 * double(kElems) / (result->timing.ms * 1e6);
-}
-
-// A copy of as many bytes as a row moves, half of them read and half written,
-// by the driver or by copy16. Returns GB/s, or 0 where it did not copy.
-inline double measureCopy(const Passes& passes, bool driver) {
-  const size_t count = (3 * kElems / 2 + 3) / 4 * 4;  // whole float4
-  const size_t half = 3 * kPitch / 2;                 // of a pass, in floats
-  CUDA_CHECK(cudaMemset(passes.data.data, 0xFF, passes.bytes()));
-  for (int p = 0; p < passes.count; ++p) fill(passes.x(p), kPeriodX, count);
-  const Timing timing = timeKernel([&](int i) {
-    float *from = passes.x(i), *to = from + half;
-    if (driver) {
-      CUDA_CHECK(
-          cudaMemcpyAsync(to, from, 4 * count, cudaMemcpyDeviceToDevice));
-    } else {
-      copy16<<<blocksFor(count / 4, 256), 256>>>(
-          reinterpret_cast<float4*>(to), reinterpret_cast<float4*>(from),
-          count / 4);
-    }
-  });
-  std::vector<float> got(count);
-  CUDA_CHECK(cudaMemcpy(got.data(), passes.x(0) + half, 4 * count,
-                        cudaMemcpyDeviceToHost));
-  size_t wrong = 0;
-  for (size_t i = 0; i < count; ++i)
-    wrong += !(got[i] == valueAt(i, kPeriodX));
-  const char* name = driver ? "cudaMemcpyAsync" : "copy16";
-  if (!gate("copy-exact", wrong == 0, "%s: %.0f floats are wrong", name,
-            double(wrong))) {
-    return 0.0;
-  }
-  const double gbs = 8.0 * double(count) / (timing.ms * 1e6);
-  std::printf("%-16s %8.4f ms %6.1f %% spread %6.0f GB/s\n", name, timing.ms,
-              100.0 * timing.spread, gbs);
-  return gbs;
-}
-
 // Nanoseconds from a load to the use of its value, with nothing else running
 // and every line from DRAM: the ring is four times the L2, other data is
 // written after it, and no launch reads a line that another has read.
-inline double measureLatency(const Device& device, const Passes& passes,
-                             size_t lines) {
-  constexpr int kHops = kQuick ? 256 : 8192;  // some milliseconds a launch
+double measureLatency(const Device& device, const Passes& passes) {
+  constexpr int kHops = kQuick ? 256 : 8192;  // some milliseconds per launch
+  const size_t least = 4 * size_t(device.l2CacheSize);
+  size_t lines = size_t(1) << 20;
+  while (lines * kWordsPerLine * 4 < least) lines *= 2;
   DeviceArray<unsigned> links(lines * kWordsPerLine), ends(kMaxLaunches);
   CUDA_CHECK(cudaMemset(ends.data, 0xFF, kMaxLaunches * sizeof(unsigned)));
   fillLinks<<<blocksFor(lines, 256), 256>>>(links.data, unsigned(lines));
   CUDA_CHECK(cudaGetLastError());
-  CUDA_CHECK(cudaMemset(passes.data.data, 0xFF, passes.bytes()));  // out of L2
+  passes.poison(0);  // out of L2
 
   auto lineAfter = [&](int launches) {
     return (launches * unsigned(kHops) * kChaseStep) & unsigned(lines - 1);
@@ -835,263 +1030,231 @@ inline double measureLatency(const Device& device, const Passes& passes,
   int wrong = 0;
   for (int i = 0; i < timing.launches; ++i)
     wrong += got[i] != lineAfter(i + 1);
-  gate("chase-ends-on-its-line", wrong == 0, "%d of %d launches did not",
-       wrong, timing.launches);
+  gate("chase-ends-on-its-line", wrong == 0,
+       text("%d of %d launches did not", wrong, timing.launches));
   gate("chase-reads-a-line-once",
        size_t(timing.launches) * kHops <= lines &&
-           lines * kWordsPerLine * 4 >= 4 * device.l2Bytes,
-       "%d launches of %d hops over %.0f lines", timing.launches, kHops,
-       double(lines));
+           lines * kWordsPerLine * 4 >= least,
+       text("%d launches, %zu lines", timing.launches, lines));
   return timing.ms * 1e6 / kHops;
 }
 
 // ---- tables ---------------------------------------------------------------
 
-inline std::string percent(double part, double whole) {
-  char text[16] = "n/a";
-  if (whole > 0.0) {
-    std::snprintf(text, sizeof(text), "%.1f", 100.0 * part / whole);
-  }
-  return text;
-}
-inline std::string inFlightText(const Result& r) {
-  return (r.atMost ? "<=" : "") + std::to_string(r.inFlight);
-}
-
-inline void printResidency(const std::vector<Result>& results,
-                           const SmLimits& sm) {
+void printResidency(const Plans& plans, const Device& device) {
   std::printf(
-      "\nTable 1: how many blocks of %d threads an SM can hold, and why\n"
-      "%-16s %5s %5s %5s %6s %7s | %5s %4s %6s %5s %6s | %6s\n",
-      kThreadsPerBlock, "row", "items", "width", "regs", "local", "shared",
-      "warps", "cap", "shared", "regs", "least", "driver");
-  bool differ = false;
-  for (const Result& r : results) {
-    const Model m = modelResidency(sm, r);
-    std::printf("%-16s %5d %5d %5d %6d ", r.row->label, r.row->items,
-                r.row->width, r.attributes.numRegs,
-                int(r.attributes.localSizeBytes));
-    if (!r.note.empty()) {
-      std::printf("  %s\n", r.note.c_str());
-      continue;
-    }
-    std::printf(
-        "%7d | %5d %4d %6s %5d %6d | %6d%s\n", r.shared, m.byWarps, m.byCap,
-        m.byShared < 0 ? "-" : std::to_string(m.byShared).c_str(),
-        m.byRegisters, m.least, r.blocks, m.least == r.blocks ? "" : " !");
-    differ = differ || m.least != r.blocks;
-  }
-  std::printf(
-      "width: floats a load. regs, local: registers and bytes of spills a\n"
-      "thread. shared: dynamic bytes a block (the driver adds %d to each).\n"
-      "Right of the bar, blocks an SM: by each resource, the least of them,\n"
-      "and the driver's answer, which decides.%s\n",
-      sm.reserved,
-      differ ? "\n!: the driver knows more of this card, or of how it is "
-               "shared, than the model."
-             : "");
-
-  int made[2] = {};
-  CUDA_CHECK(cudaMemcpyFromSymbol(made, boundedFor, sizeof(made)));
-  const int most = std::min(sm.warps * 32 / kThreadsPerBlock, sm.blocks);
-  for (const Result& r : results) {
-    if (r.row->kernel != scaleAddBounded<8>) continue;
-    std::printf("%s: compiled for %d.%d, asked for %d blocks an SM, got %d.\n",
-                r.row->label, made[0] / 100, made[0] / 10 % 10, made[1],
-                r.blocks);
-    gate("bound-is-met", made[1] > most || r.blocks >= made[1],
-         "%s: asked for %d blocks an SM, this card can hold %d, got %d",
-         r.row->label, made[1], most, r.blocks);
-  }
-}
-
-inline void printMeasured(const std::vector<Result>& results,
-                          const Device& device, double copyGBs,
-                          const Result& best) {
-  std::printf(
-      "\nTable 2: %.0f elements, %.1f MB a pass (12 bytes an element)\n"
-      "%-16s %6s %5s %6s %9s %8s %7s %6s %6s %6s %6s\n",
-      double(kElems), 12e-6 * double(kElems), "row", "blocks", "warps",
-      "occ %", "in flight", "ms", "spread%", "GB/s", "% copy", "% peak",
-      "/ best");
-  for (const Result& r : results) {
-    if (!r.note.empty()) {
-      std::printf("%-16s %s\n", r.row->label, r.note.c_str());
-      continue;
-    }
-    std::printf("%-16s %6d %5d %6.1f %9s %8.4f %7.1f %6.0f %6s %6s %6.3f\n",
-                r.row->label, r.blocks, r.blocks * r.threads / 32,
-                100.0 * r.occupancy, inFlightText(r).c_str(), r.timing.ms,
-                100.0 * r.timing.spread, r.gbs,
-                percent(r.gbs, copyGBs).c_str(),
-                percent(r.gbs, device.peakGBs).c_str(), r.gbs / best.gbs);
+      "\nTable 1: how many blocks an SM holds, and why\n%-15s%9s%7s%7s%6s%7s"
+      "%8s%10s%8s%11s%9s%8s\n",
+      "row", "threads", "items", "width", "regs", "local", "shared",
+      "by warps", "by cap", "by shared", "by regs", "driver");
+  auto roundUp = [](int bytes) { return (bytes + 255) / 256 * 256; };
+  std::string notes;
+  for (const Plan& plan : plans) {
+    if (plan.blocks == 0) continue;
+    // By hand: an SM has four parts, each with a quarter of the registers; a
+    // warp lives in one of them and takes its registers in steps of 256.
+    const cudaFuncAttributes& is = plan.attributes;
+    const int warps = plan.threads / 32;
+    const int byWarps = device.maxThreadsPerMultiProcessor / plan.threads;
+    const int byCap = device.maxBlocksPerMultiProcessor;
+    const int quarter = device.regsPerMultiprocessor / 4;
+    const int byRegs = 4 * (quarter / roundUp(is.numRegs * 32)) / warps;
+    const int shared = int(plan.config.dynamicSmemBytes);
+    const int used = roundUp(
+        shared + int(is.sharedSizeBytes + device.reservedSharedMemPerBlock));
+    const int carved = plan.carveout < 0
+                           ? int(device.sharedMemPerMultiprocessor)
+                           : std::max(kCarvedBytes, used);
+    const int byShared = used > 0 ? carved / used : 9999;  // no limit
+    const bool same =
+        plan.blocks == std::min({byWarps, byCap, byRegs, byShared});
+    std::printf("%-15s%9d%7d%7d%6d%7d%8d%10d%8d%11d%9d%8s\n",
+                plan.label.c_str(), plan.threads, plan.items, plan.width,
+                is.numRegs, int(is.localSizeBytes), shared, byWarps, byCap,
+                byShared, byRegs,
+                text("%s%d", same ? "" : "! ", plan.blocks).c_str());
+    if (!same) notes = "\n!: the driver knows more than the model.";
+    if (plan.kernel != scaleAddBounded<8>) continue;
+    int asked = 0;
+    CUDA_CHECK(cudaMemcpyFromSymbol(&asked, boundAsked, sizeof(asked)));
+    notes += text("\n%s: compiled for %d.%d, asked for %d blocks, got %d.",
+                  plan.label.c_str(), is.ptxVersion / 10, is.ptxVersion % 10,
+                  asked, plan.blocks);
+    gate("bound-is-met",
+         is.maxThreadsPerBlock == kThreadsPerBlock &&
+             plan.blocks >= std::min({asked, byWarps, byCap}),
+         plan.label);
   }
   std::printf(
-      "blocks, warps: resident on an SM. in flight: bytes of loads in flight\n"
-      "on a full SM = resident threads x loads before the first use x bytes\n"
-      "a load; <= where a check on every element, few registers, a debug\n"
-      "build or a small grid can make them fewer.\n");
-  if (copyGBs > 0.0 && best.gbs > copyGBs) {
-    std::printf(
-        "Above 100 %% of copy: the bytes are as many, but a copy writes one\n"
-        "for each that it reads, and a row one for two.\n");
-  }
+      "\nthreads per block; items per thread; width: floats per load; regs,\n"
+      "local: registers, bytes of local memory per thread; shared: dynamic\n"
+      "bytes per block (the driver adds %zu); by ...: blocks per SM that a\n"
+      "resource allows; driver: its own answer, which decides.%s\n",
+      device.reservedSharedMemPerBlock, notes.c_str());
 }
 
-// The timed rows in order of their bytes in flight, and the bytes that
-// Little's law asks of this card at the least.
-inline void printCurve(std::vector<Result> results, const Device& device,
-                       double latencyNs, const Result& best) {
-  constexpr int kBar = 48;
-  constexpr double kLoads = 8.0 / 12.0;  // of the bytes that a row moves
+std::string inFlightText(const Plan& plan) {
+  return text("%s%zu", plan.atMost ? "<=" : "", plan.inFlight);
+}
+const char* const kNoCells = "       -      -       -          -";
+std::string ownCells(const Plan& plan) {
+  if (plan.blocks == 0) return kNoCells;
+  return text("%8d%7d%8.1f%11s", plan.blocks, plan.blocks * plan.threads / 32,
+              100 * plan.occupancy, inFlightText(plan).c_str());
+}
+
+// The timed rows in order of their bytes in flight, the fullest SM first; the
+// bytes that Little's law asks of this card at the least; and the answer.
+void printCurve(Plans plans, const Device& device, double latencyNs) {
+  const Plan *best = nullptr, *apart = nullptr, *least = nullptr;
+  for (const Plan& plan : plans) {  // apart: its launches do not overlap
+    if (plan.gbs == 0.0 || plan.kind == kLibrary) continue;
+    if (!best || plan.gbs > best->gbs) best = &plan;
+    if (plan.kind == kOverlap) continue;
+    if (!apart || plan.gbs > apart->gbs) apart = &plan;
+  }
+  if (!best) return;
+  const double loads = 8.0 / 12.0;  // of the bytes that a row moves
   const bool known = device.peakGBs > 0.0;
   const char* goal = known ? "the peak" : "the best row";
-  const double rate = kLoads * (known ? device.peakGBs : best.gbs);
-  const double need = latencyNs * rate / device.sms;
-  std::stable_sort(results.begin(), results.end(),
-                   [](const Result& a, const Result& b) {
-                     return a.inFlight < b.inFlight;
-                   });
-  std::printf("\nTable 3: one curve\n%-16s %9s %6s %7s %6s\n", "row",
-              "in flight", "occ %", "ns", "GB/s");
+  const double rate = loads * (known ? device.peakGBs : best->gbs);
+  const double need = latencyNs * rate / device.multiProcessorCount;
+  std::vector<const Plan*> sorted;
+  for (const Plan& plan : plans)
+    if (plan.gbs > 0.0 && plan.kind != kLibrary) sorted.push_back(&plan);
+  std::stable_sort(
+      sorted.begin(), sorted.end(), [](const Plan* a, const Plan* b) {
+        return a->inFlight < b->inFlight ||
+               (a->inFlight == b->inFlight && a->occupancy > b->occupancy);
+      });
+  std::printf(
+      "\nTable 3: one curve, in order of bytes in flight\n"
+      "%-15s%11s%8s%9s%9s%8s%7s  bar\n",
+      "row", "in flight", "occ %", "ns", "GB/s", "/ best", "pair");
   bool needed = false;
-  for (const Result& r : results) {
-    if (!r.note.empty()) continue;
-    if (!needed && double(r.inFlight) >= need) {
-      std::printf("%-16s %9.0f ---- with fewer, %s is out of reach\n", "",
-                  need, goal);
+  const Plan* first = nullptr;  // of those with equal bytes in flight
+  for (const Plan* plan : sorted) {
+    if (!needed && double(plan->inFlight) >= need) {
+      std::printf("%-15s%11.0f%8s%9.1f%9s%8s%7s  fewer cannot reach %s\n",
+                  "Little's law", need, "-", latencyNs, "-", "-", "-", goal);
       needed = true;
     }
-    const int bar = std::max(1, int(kBar * r.gbs / best.gbs + 0.5));
-    std::printf("%-16s %9s %6.1f %7.0f %6.0f %s\n", r.row->label,
-                inFlightText(r).c_str(), 100.0 * r.occupancy,
-                double(r.inFlight) * device.sms / (r.gbs * kLoads), r.gbs,
-                std::string(bar, r.atMost ? '-' : '#').c_str());
+    const double ns =
+        plan->inFlight * device.multiProcessorCount / (plan->gbs * loads);
+    gate("little", plan->atMost || kQuick || ns >= latencyNs,
+         text("%s: %.0f ns per load", plan->label.c_str(), ns));
+    if (!first || first->inFlight != plan->inFlight || first->atMost)
+      first = plan;
+    const double share = plan->gbs / best->gbs;
+    const std::string bar(1 + size_t(24 * share), plan->atMost ? '-' : '#');
+    const std::string pair =
+        plan->atMost ? "-" : text("%.2f", plan->timing.ms / first->timing.ms);
+    std::printf("%-15s%11s%8.1f%9.1f%9.1f%8.3f%7s  %s\n", plan->label.c_str(),
+                inFlightText(*plan).c_str(), 100 * plan->occupancy, ns,
+                plan->gbs, share, pair.c_str(), bar.c_str());
+    if (apart && plan->gbs >= 0.9 * apart->gbs &&
+        (!least || plan->occupancy < least->occupancy))
+      least = plan;
   }
   std::printf(
-      "ns: bytes in flight on all SMs / bytes loaded a second: what a load\n"
-      "takes, more where not all warps wait for loads. Bars of -: at most.\n"
-      "Little's law: bytes in flight = latency x rate. A DRAM load takes\n"
-      "%.0f ns with nothing else running (pointer chase). %.0f GB/s of\n"
-      "loads, 2/3 of %s, need at least %.0f bytes on each of %d SMs.\n",
-      latencyNs, rate, goal, need, device.sms);
+      "\nin flight: bytes of loads on a full SM = resident threads x loads\n"
+      "before the first use x bytes per load; <= where guards, few regs, a\n"
+      "debug build or a small grid can make them fewer. ns: bytes in flight\n"
+      "on all SMs / bytes loaded per ns: what a load takes, more where not\n"
+      "all warps wait for loads. pair: time over that of the first row with\n"
+      "equally many bytes.\n"
+      "Little's law: bytes in flight = latency x rate. A load takes %.1f ns\n"
+      "with nothing else running (pointer chase); %.0f GB/s of loads, 2/3 of\n"
+      "%s, need at least %.0f bytes on each of %d SMs.\n"
+      "\nFastest: %s, %.1f GB/s, at %.1f %% occupancy.\n",
+      latencyNs, rate, goal, need, device.multiProcessorCount,
+      best->label.c_str(), best->gbs, 100 * best->occupancy);
+  if (!apart) return;
+  std::printf(
+      "Without overlapping launches: %s, %.1f GB/s.\n"
+      "Least occupancy within 10 %% of that: %s, %.1f %%, %.3f of its GB/s.\n",
+      apart->label.c_str(), apart->gbs, least->label.c_str(),
+      100 * least->occupancy, least->gbs / apart->gbs);
 }
 
-// The pair that answers the question: equal bytes in flight (within 5 %) and
-// occupancies as far apart as the rows offer. Of equal pairs, the one with the
-// fewest bytes, where the memory has the most to lose, then the one whose low
-// row needs the fewest load instructions.
-inline void printPair(const std::vector<Result>& results) {
-  const Result *high = nullptr, *low = nullptr;
-  auto key = [](const Result* a, const Result* b) {
-    return std::make_tuple(-a->occupancy / b->occupancy, b->inFlight,
-                           b->row->items);
-  };
-  auto equal = [](const Result& a, const Result& b) {
-    const double ratio = double(a.inFlight) / double(b.inFlight);
-    return a.note.empty() && b.note.empty() && !a.atMost && !b.atMost &&
-           ratio >= 0.95 && ratio <= 1.05;
-  };
-  for (const Result& a : results) {
-    for (const Result& b : results) {
-      if (!equal(a, b) || !(a.occupancy > b.occupancy)) continue;
-      if (high == nullptr || key(&a, &b) < key(high, low)) high = &a, low = &b;
+void lesson() {
+  const Device device =
+      openDevice(75, reinterpret_cast<const void*>(scaleAdd<1>));
+  Plans plans;
+  for (const Row& row : kRows)
+    if (has(wantedRows, row.label)) plans.push_back(makePlan(row, device));
+  printResidency(plans, device);
+
+  const Passes passes(kElems,
+                      copiesBeyondL2(device, 3 * kElems * sizeof(float)));
+  const double latencyNs = measureLatency(device, passes);
+  std::printf("\nTable 2: %zu elements, %.1f MB per launch\n", kElems,
+              12e-6 * kElems);
+  Table table(device, "  blocks  warps   occ %  in flight");
+  double copies[2] = {};
+  for (int driver = 0; driver < 2; ++driver) {
+    const char* label = driver ? "cudaMemcpyAsync" : "copy (ceiling)";
+    if (!has(wantedRows, label)) continue;
+    const Timing timing = measureCopy(label, passes, driver);
+    if (timing.ms > 0.0) {
+      copies[driver] = table.print(label, timing, 8.0 * kCopied, kNoCells);
+    } else {
+      table.line(label, "WRONG, not timed");
     }
   }
-  if (high == nullptr) {
-    std::printf("\nNo two rows differ in occupancy alone here.\n");
+  const double ratio = copies[0] / copies[1];  // a missing one makes it inf
+  gate("copy-near-memcpy",
+       kQuick || !(ratio > 0.0 && ratio < 1e9) ||
+           (ratio >= 0.8 && ratio <= 1.25),
+       text("%.2f of cudaMemcpyAsync", ratio));
+
+  passes.poison(0);
+  passes.fill();
+  const std::vector<float> want =
+      reference(0, kElems + size_t(passes.count) * kShift);
+  for (Plan& plan : plans) {
+    auto launch = [&](int p) { launchPlan(plan, passes, p, kElems); };
+    if (plan.note.empty() && plan.kernel) residentBlocks(plan);
+    if (plan.note.empty() && checkLengths(plan, passes, want)) {
+      plan.timing =
+          measure(plan.label, passes, 2 * passes.pitch, kElems, want, launch);
+    }
+    if (plan.timing.ms > 0.0) {
+      plan.gbs =
+          table.print(plan.label, plan.timing, 12.0 * kElems, ownCells(plan));
+    } else {
+      table.line(plan.label,
+                 plan.note.empty() ? "WRONG, not timed" : plan.note);
+    }
+  }
+  std::printf(
+      "\nblocks, warps: resident on an SM. in flight: see Table 3. A copy\n"
+      "writes a byte for each that it reads, a row one for two: a row may\n"
+      "exceed the copy, never the peak. Launches of vec1-cs-dl, and of newer\n"
+      "libraries (CUB_VERSION here: %d), overlap: blocks start early.\n",
+      kCubVersion);
+  printCurve(plans, device, latencyNs);
+
+  const size_t n = (size_t(1) << 32) + 611;
+  size_t free = 0, total = 0;
+  CUDA_CHECK(cudaMemGetInfo(&free, &total));
+  if (kQuick || free < 13 * n) {
+    std::printf(
+        "\n2^32 + 611 elements: only in full runs, with 56 GB free.\n");
     return;
   }
-  std::printf("\nThe pair: equal bytes in flight, occupancy %.1f x apart\n",
-              high->occupancy / low->occupancy);
-  for (const Result* r : {high, low}) {
-    std::printf("%-16s %9zu bytes %6.1f %% %8.4f ms %6.0f GB/s\n",
-                r->row->label, r->inFlight, 100.0 * r->occupancy, r->timing.ms,
-                r->gbs);
+  const Passes big(n, 1);
+  big.fill();
+  for (const Plan& plan : plans) {
+    if (plan.timing.ms == 0.0) continue;
+    if (plan.kernel) residentBlocks(plan);  // sets its attributes
+    checkBeyond32Bits(plan, big);
   }
-  double least = low->gbs, most = low->gbs;
-  for (const Result& r : results) {
-    if (!equal(r, *low)) continue;
-    least = std::min(least, r.gbs);
-    most = std::max(most, r.gbs);
-  }
-  std::printf(
-      "Time ratio %.2f. All rows with these bytes: %.0f to %.0f GB/s.\n",
-      low->timing.ms / high->timing.ms, least, most);
+  std::printf("\n2^32 + 611 elements: every row that was timed.\n");
 }
 
-// The block size that the occupancy API suggests for scaleAdd<1>, timed.
-inline void printSuggestion(const SmLimits& sm, const Passes& passes,
-                            const std::vector<float>& want,
-                            const Result& best) {
-  int grid = 0, threads = 0;
-  CUDA_CHECK(cudaOccupancyMaxPotentialBlockSize(&grid, &threads, scaleAdd<1>));
-  const Row row = {"suggested", scaleAdd<1>, 1, 1, 0, true};
-  Result r = askDriver(row, sm, threads);
-  measure(&r, passes, want);
-  if (!r.note.empty()) return;
-  std::printf(
-      "\ncudaOccupancyMaxPotentialBlockSize suggests %d threads a block for\n"
-      "scaleAdd<1>: %d blocks an SM, %.1f %% occupancy, %.0f bytes in\n"
-      "flight, %.4f ms, %.0f GB/s. The fastest row, %s, at %.1f %% occupancy: "
-      "%.0f.\n",
-      threads, r.blocks, 100.0 * r.occupancy, double(r.inFlight), r.timing.ms,
-      r.gbs, best.row->label, 100.0 * best.occupancy, best.gbs);
-}
-
-int main() try {
-  Device device;
-  if (int code = openDevice(7, 5, reinterpret_cast<const void*>(scaleAdd<1>),
-                            &device)) {
-    return code;
-  }
-  const SmLimits sm;
-  const size_t passBytes = 3 * kPitch * sizeof(float);
-  const int count = copiesBeyondL2(device, passBytes);
-  size_t lines = size_t(1) << 20;  // of the pointer chase
-  while (lines * kWordsPerLine * 4 < 4 * device.l2Bytes) lines *= 2;
-  if (int code = requireMemory(
-          device, count * passBytes + lines * kWordsPerLine * 4 + (8 << 20))) {
-    return code;
-  }
-
-  std::vector<Result> results;
-  for (const Row& row : kRows) {
-    results.push_back(askDriver(row, sm, kThreadsPerBlock));
-  }
-  printResidency(results, sm);
-
-  const Passes passes(count);
-  const std::vector<float> want = reference();
-  const double latencyNs = measureLatency(device, passes, lines);
-  std::printf(
-      "\nCeilings: as many bytes copied, half read and half written\n");
-  const double memcpyGBs = measureCopy(passes, true);
-  const double copyGBs = std::max(memcpyGBs, measureCopy(passes, false));
-
-  CUDA_CHECK(cudaMemset(passes.data.data, 0xFF, passes.bytes()));
-  for (int p = 0; p < passes.count; ++p) {
-    fill(passes.x(p), kPeriodX, kElems);
-    fill(passes.y(p), kPeriodY, kElems);
-  }
-  const Result* best = nullptr;
-  for (Result& r : results) {
-    measure(&r, passes, want);
-    if (r.note.empty() && (best == nullptr || r.gbs > best->gbs)) best = &r;
-  }
-  if (best != nullptr) {
-    printMeasured(results, device, copyGBs, *best);
-    printCurve(results, device, latencyNs, *best);
-    printPair(results);
-    printSuggestion(sm, passes, want, *best);
-  }
-  if (failures() > 0) {
-    std::printf("\n%d checks FAILED.\n", failures());
-    return 1;
-  }
-  std::printf("\nAll checks passed.\n");
-  return 0;
-} catch (const std::exception& e) {
-  std::fprintf(stderr, "FAILED: %s\n", e.what());
-  return 1;
+int main(int argc, char** argv) {
+  Rows rows = {{"copy (ceiling)", "copy16"}, {"cudaMemcpyAsync", "driver"}};
+  for (const Row& row : kRows) rows.push_back({row.label, row.kernelName});
+  return runLesson(argc, argv, "about 10 s on an NVIDIA H200", rows, lesson);
 }
