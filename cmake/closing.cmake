@@ -76,8 +76,10 @@ foreach(id IN LISTS reasons)
   list(JOIN names_${id} ", " names)
   string(APPEND text "Skipped: ${names}: ${text_${id}}\n")
 endforeach()
-string(APPEND text "Lessons: ${lesson_passed} ran without a failed check, "
-  "${lesson_failed} failed, ${lesson_skipped} skipped.\n")
+if(log MATCHES "(^|;)lesson\\.")
+  string(APPEND text "Lessons: ${lesson_passed} ran without a failed check, "
+    "${lesson_failed} failed, ${lesson_skipped} skipped.\n")
+endif()
 if(lesson_skipped GREATER 0 AND lesson_passed EQUAL 0)
   string(APPEND text
     "No lesson ran here: nothing above says that one is right.\n")

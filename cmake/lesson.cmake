@@ -145,6 +145,10 @@ function(lesson source arch)
     endif()
   endif()
 
+  set(ccbin "")
+  if(CMAKE_CUDA_HOST_COMPILER)
+    set(ccbin "-ccbin=${CMAKE_CUDA_HOST_COMPILER}")
+  endif()
   set(cubin_archs ${arch} 90)
   list(REMOVE_DUPLICATES cubin_archs)
   foreach(one IN LISTS cubin_archs)
@@ -157,12 +161,12 @@ function(lesson source arch)
       COMMAND ${CMAKE_COMMAND} -E make_directory "${PROJECT_BINARY_DIR}/cubin"
       COMMAND ${CMAKE_CUDA_COMPILER} -std=c++17 -O3 -arch=sm_${one} -cubin
         -DLESSON_NO_CUB
-        $<$<BOOL:${CMAKE_CUDA_HOST_COMPILER}>:-ccbin=${CMAKE_CUDA_HOST_COMPILER}>
+        ${ccbin}
         -o "${cubin}" ${name}.cu
       WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}/${folder}"
       DEPENDS "${PROJECT_SOURCE_DIR}/${source}"
       COMMENT "Machine code of ${name} for sm_${one}"
-      VERBATIM COMMAND_EXPAND_LISTS)
+      VERBATIM)
     add_custom_target(cubin.${name}.sm_${one} DEPENDS "${cubin}")
     add_dependencies(cubins cubin.${name}.sm_${one})
   endforeach()

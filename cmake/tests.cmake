@@ -2,9 +2,10 @@
 # that the build makes from tests/requirements.txt.
 find_package(Python3 3.10 QUIET COMPONENTS Interpreter)
 set(venv "${PROJECT_BINARY_DIR}/venv")
-set(venv_ok "${venv}/made")
+set(venv_ok "${PROJECT_BINARY_DIR}/no-venv")
 set(venv_why "Python 3.10 or newer was not found")
 if(Python3_FOUND)
+  set(venv_ok "${venv}/made")
   set(venv_why "no virtual environment, see what the build printed")
   add_custom_command(OUTPUT "${venv_ok}"
     COMMAND ${CMAKE_COMMAND} "-DPYTHON=${Python3_EXECUTABLE}"
@@ -16,7 +17,8 @@ if(Python3_FOUND)
 elseif(LESSONS_CHECKS AND LESSONS_REQUIRE_TOOLS)
   message(FATAL_ERROR "LESSONS_REQUIRE_TOOLS: ${venv_why}.")
 endif()
-add_custom_target(venv ${lessons_all} DEPENDS $<$<BOOL:${Python3_FOUND}>:${venv_ok}>)
+add_custom_target(venv ${lessons_all}
+  DEPENDS $<$<BOOL:${Python3_FOUND}>:${venv_ok}>)
 
 # What CTest says in words after its summary.
 file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/CTestCustom.cmake" @ONLY CONTENT
@@ -44,14 +46,15 @@ foreach(tool record faults charts pages toolkits)
   add_custom_target(${tool}
     COMMAND ${CMAKE_COMMAND} -E env ${environment}
       "${venv}/bin/python" "${PROJECT_SOURCE_DIR}/tools/${tool}.py"
-    DEPENDS ${venv_ok} USES_TERMINAL VERBATIM
-    COMMENT "tools/${tool}.py")
+    USES_TERMINAL VERBATIM COMMENT "tools/${tool}.py")
+  add_dependencies(${tool} venv)
 endforeach()
 
 # ---- one test per file of tests/
 if(NOT LESSONS_CHECKS)
   return()
 endif()
+file(MAKE_DIRECTORY "${PROJECT_BINARY_DIR}/tmp")
 file(GLOB files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/test_*.py")
 foreach(file IN LISTS files)
   cmake_path(GET file STEM name)
