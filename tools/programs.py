@@ -14,13 +14,12 @@ from pathlib import Path
 NVCC = os.environ.get("NVCC", "nvcc")
 NCU = os.environ.get("NCU", "ncu")
 SANITIZER = os.environ.get("SANITIZER", "compute-sanitizer")
-FLAGS = ("-std=c++17", "-O3")
-
-LAUNCH = """
-    gpu__time_duration.sum launch__block_size launch__grid_size
-    launch__cluster_size launch__shared_mem_per_block_dynamic
-    launch__shared_mem_per_block_static dram__bytes_read.sum
-    dram__bytes_write.sum""".split()
+NCU_OPTIONS = ["--clock-control", "none", "--profile-from-start", "off"]
+COUNTERS = threading.Lock()  # the profiler serves one program at a time
+LAUNCH = """gpu__time_duration.sum dram__bytes_read.sum dram__bytes_write.sum
+    launch__block_size launch__grid_size launch__cluster_size
+    launch__shared_mem_per_block_dynamic
+    launch__shared_mem_per_block_static""".split()
 METRICS = LAUNCH + """
     launch__registers_per_thread launch__occupancy_limit_blocks
     launch__occupancy_limit_registers launch__occupancy_limit_shared_mem
@@ -66,24 +65,23 @@ def sh(command, timeout=600, env=None, cwd=None):
 
 def nvcc(out, source, arch, *flags):
     """(status, messages) of compiling for one architecture, a *.cubin to
-    machine code alone. What lies there from an earlier call is kept."""
+    machine code alone. What is there from an earlier call is kept."""
     log = Path(f"{out}.log")
-    if log.exists():
-        status, _, said = log.read_text().partition("\n")
-        return int(status), said
-    status, said = sh([NVCC, *FLAGS, f"-arch=sm_{arch}", *flags,
-                       *(["-cubin"] if Path(out).suffix == ".cubin" else []),
-                       "-o", out, source])
-    log.write_text(f"{status}\n{said}")
-    return status, said
+    if not log.exists():
+        status, said = sh([
+            NVCC, "-std=c++17", "-O3", f"-arch=sm_{arch}", *flags,
+            *["-cubin"] * (Path(out).suffix == ".cubin"), "-o", out, source])
+        log.write_text(f"{status}\n{said}")
+    status, _, said = log.read_text().partition("\n")
+    return int(status), said
 
 
 class Once:
     """Calls function(*key) once for each key; others wait for its answer."""
 
     def __init__(self, function):
-        self.function, self.futures = function, {}
-        self.lock = threading.Lock()
+        self.function, self.lock = function, threading.Lock()
+        self.futures = {}
 
     def __call__(self, *key):
         with self.lock:
@@ -92,52 +90,48 @@ class Once:
         if new:
             try:
                 future.set_result(self.function(*key))
-            except BaseException as error:
+            except Exception as error:
                 future.set_exception(error)
         return future.result()
 
 
-class Gpus:
-    """So many programs at a time on each of some GPUs."""
-
-    def __init__(self, ids=("0",), each=4):
-        self.slots = queue.Queue()
-        for gpu in list(ids) * each:
-            self.slots.put(gpu)
-        self.counters = {gpu: threading.Lock() for gpu in ids}
-
-    @contextlib.contextmanager
-    def one(self, counters=False):
-        """The environment of a program; its GPU's counters serve one."""
-        gpu = self.slots.get()
-        try:
-            with self.counters[gpu] if counters else contextlib.nullcontext():
-                yield visible(gpu)
-        finally:
-            self.slots.put(gpu)
-
-
-def visible(gpu):
-    """The environment in which nvidia-smi's number `gpu` is the only GPU."""
+def on_gpu(gpu):
+    """The environment in which nvidia-smi's number `gpu` is the only one."""
     return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": gpu}
 
 
-def profile(program, work, env, metrics=METRICS, options=(), arguments=(),
-            timeout=600, statuses=(0,)):
-    """(whether all went well, the launches as CSV, or what went wrong)."""
-    report = Path(work) / (Path(program).name + ".ncu-rep")
-    status, said = sh([NCU, "--clock-control", "none", "--profile-from-start",
-                       "off", *options, "--metrics", ",".join(metrics),
-                       "--force-overwrite", "-o", report.with_suffix(""),
-                       program, *arguments], timeout, env)
-    if status not in statuses or not report.exists():
-        return False, f"{said}\nncu ended with status {status}"
-    status, said = sh([NCU, "--import", report, "--csv", "--page", "raw",
-                       "--print-units", "base"], timeout)
-    at = said.find('"ID"')  # a warning may come before it
-    if status != 0 or at < 0:
-        return False, f"{said}\nncu --import ended with status {status}"
-    return True, columns(said[at:], metrics)
+class Gpus(queue.Queue):
+    """Places for `each` programs on each of some GPUs."""
+
+    def __init__(self, ids=("0",), each=4):
+        super().__init__()
+        for gpu in list(ids) * each:
+            self.put(gpu)
+
+    @contextlib.contextmanager
+    def one(self):
+        gpu = self.get()
+        try:
+            yield on_gpu(gpu)
+        finally:
+            self.put(gpu)
+
+
+def profile(program, env, metrics=METRICS, options=(), arguments=(),
+            timeout=400, statuses=(0,)):
+    """(whether all went well, the launches as CSV or what went wrong)."""
+    report = f"{program}.ncu-rep"
+    with COUNTERS:
+        status, said = sh([NCU, *NCU_OPTIONS, *options, "--metrics",
+                           ",".join(metrics), "--force-overwrite", "-o",
+                           program, program, *arguments], timeout, env)
+    if status in statuses and Path(report).exists():
+        status, said = sh([NCU, "--import", report, "--csv", "--page", "raw",
+                           "--print-units", "base"], timeout)
+        at = said.find('"ID"')  # a warning may come before it
+        if status == 0 and at >= 0:
+            return True, columns(said[at:], metrics)
+    return False, f"{said}\nncu ended with status {status}"
 
 
 def columns(text, metrics):

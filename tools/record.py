@@ -2,14 +2,14 @@
 
     python tools/record.py [day24 ...] [--steps run,profile,...] [--out DIR]
 
-Compiles everything, then does what needs a GPU for itself (run, profile,
-timed, hostile, library), then the rest many at a time (sanitizer, faults,
-soak). A step that fails is not recorded, and fails no other; one whose record
-is there for the same code is not done again. Afterwards, without a GPU,
---verified brings the `Verified:` lines of the lessons up to date.
+Compiles everything; then come the steps that need a GPU for themselves (run,
+profile, timed, hostile, library), then the others, many programs at a time
+(sanitizer, faults, soak). A step that fails is not recorded, and fails no
+other; what is recorded of the same code is not done again. Afterwards,
+without a GPU, --verified brings the `Verified:` lines of the lessons up to
+date.
 """
 import argparse
-import concurrent.futures
 import os
 import platform
 import re
@@ -18,8 +18,8 @@ import sys
 import tempfile
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 
@@ -28,29 +28,25 @@ import faults
 import programs
 from programs import sh
 
-STEPS = ("run", "profile", "timed", "hostile", "library",  # alone on a GPU
-         "sanitizer", "faults", "soak")
-ALONE = STEPS[:5]
+ALONE = ("run", "profile", "timed", "hostile", "library")
+STEPS = (*ALONE, "sanitizer", "faults", "soak")
 FULL_RUNS = {"25": 35}  # of other days 8
-SMI = os.environ.get("NVIDIA_SMI", "nvidia-smi")
-SMI_FIELDS = {
-    "gpu": "name", "compute-capability": "compute_cap",
-    "driver": "driver_version", "ecc": "ecc.mode.current",
-    "mig": "mig.mode.current", "sm now": "clocks.current.sm",
-    "sm most": "clocks.max.sm", "memory now": "clocks.current.memory",
-    "memory most": "clocks.max.memory", "power-limit": "power.limit"}
-HOST = """#if defined(__clang__)
-host_compiler "clang" __clang_version__
-#elif defined(__GNUC__)
-host_compiler "gcc" __VERSION__
-#endif
-"""
-# A launch per batch, and few: what the profiler then sees is what is timed.
+QUICK = ["-DLESSON_QUICK", "-DLESSON_NO_CUB"]
+FLAGS = {"cubin": ["-DLESSON_NO_CUB"], "quick": QUICK, "later": QUICK,
+         "lines": ["-DLESSON_QUICK", "-lineinfo"]}
+PROGRAMS = {"timed": ["timed"], "sanitizer": ["lines"], "faults": [],
+            "library": ["library"], "hostile": ["full", "quick", "later"],
+            "soak": ["full", "quick"]}  # of other steps "full"
+# A launch per batch, and few: the profiler is to see what is timed.
 TIMED = {"kBatches": "12", "kBatchMs": "0.0", "kWarmUpMs": "0.0"}
+SMI = os.environ.get("NVIDIA_SMI", "nvidia-smi")
+SMI_FIELDS = ("name compute_cap driver_version ecc.mode.current "
+              "mig.mode.current power.limit clocks.current.sm clocks.max.sm "
+              "clocks.current.memory clocks.max.memory").split()
 
 
 class Failed(Exception):
-    """A step that cannot be recorded, and why."""
+    """Why something cannot be recorded."""
 
 
 def want(found, why):
@@ -59,262 +55,164 @@ def want(found, why):
     return found
 
 
-def tree(root, commit):
-    """What the repository says of itself, or who called."""
-    git = ["git", "-C", root]
-    status, head = sh([*git, "rev-parse", "HEAD"])
-    if not commit and status == 0:
-        changed = sh([*git, "status", "--porcelain", "-uno"])[1]
-        return {"git-commit": head.strip(),
-                "git-dirty": "yes" if changed.strip() else "no"}
-    want(re.fullmatch("[0-9a-f]{40}", commit or ""),
-         "no repository here: say --commit with its 40 digits")
-    return {"git-commit": commit, "git-dirty": "no"}
-
-
-def toolkit(work):
-    status, said = sh([programs.NVCC, "--version"])
+def surroundings(args):
+    """What the toolkit, the system and the repository say of themselves."""
+    said = sh([programs.NVCC, "--version"])[1]
     version = want(re.search(r"V(\d+\.\d+\.\d+)", said), f"no nvcc: {said}")[1]
-    (work / "host.cu").write_text(HOST)
-    said = sh([programs.NVCC, "-E", work / "host.cu"])[1]
-    host = want(re.search(r"^host_compiler (.*)", said, re.M),
-                f"nvcc -E does not tell the host compiler: {said}")[1]
-    name = platform.system()
-    if Path("/etc/os-release").exists():
-        text = Path("/etc/os-release").read_text()
-        name = re.search(r'^PRETTY_NAME="?([^"\n]*)', text, re.M)[1]
-    return {"nvcc-version": version, "host-compiler": host.replace('"', ""),
-            "os": name}
+    (args.work / "host.cu").write_text("__VERSION__\n")
+    host = sh([programs.NVCC, "-E", args.work / "host.cu"])[1].split('"')[-2:]
+    try:
+        system = platform.freedesktop_os_release()["PRETTY_NAME"]
+    except OSError:
+        system = platform.system()
+    git, dirty = ["git", "-C", args.root], "no"
+    status, commit = sh([*git, "rev-parse", "HEAD"])
+    if args.commit or status:
+        commit = args.commit or ""
+        want(re.fullmatch("[0-9a-f]{40}", commit),
+             "no repository here: say --commit with its 40 digits")
+    elif sh([*git, "status", "--porcelain", "-uno"])[1].strip():
+        dirty = "yes"
+    return {"nvcc-version": version, "os": system, "git-dirty": dirty,
+            "git-commit": commit.strip(),
+            "host-compiler": re.sub(r"^(?=\d)", "gcc ", host[0])}
 
 
 def card(gpu):
     """What nvidia-smi says of one GPU."""
     status, said = sh([SMI, "-i", gpu, "--format=csv,noheader",
-                       "--query-gpu=" + ",".join(SMI_FIELDS.values())])
-    values = [value.strip() for value in said.split(",")]
-    want(status == 0 and len(values) == len(SMI_FIELDS),
+                       "--query-gpu=" + ",".join(SMI_FIELDS)])
+    cells = [re.sub(".*(N/A|Not Supported|Unknown).*", "n/a", cell.strip())
+             for cell in said.split(",")]
+    want(status == 0 and len(cells) == len(SMI_FIELDS),
          f"nvidia-smi does not describe GPU {gpu}: {said}")
-    facts = {key: "n/a" if re.search(r"N/A|Not Supported|Unknown", value)
-             else value for key, value in zip(SMI_FIELDS, values)}
-    clocks = [facts.pop(key) for key in list(facts) if " " in key]
-    facts["clocks"] = ("SM {} now, {} at most; memory {} now, {} at most"
-                       .format(*clocks))
     cuda = want(re.search(r"CUDA Version *: *([\d.]+)", sh([SMI])[1]),
                 "nvidia-smi does not tell its CUDA version")[1]
-    return {**facts, "cuda-driver-version": cuda}
+    keys = "gpu compute-capability driver ecc mig power-limit".split()
+    return {**dict(zip(keys, cells)), "cuda-driver-version": cuda,
+            "clocks": "SM {} now, {} at most; memory {} now, {} at most"
+            .format(*cells[6:])}
 
 
 @dataclass
 class Step:
-    kind: str
     lesson: evidence.Lesson
     arch: int
-    path: Path
-    jobs: list      # what is done, each with the environment of its GPU
-    body: object    # makes the record of what the jobs returned
-    run: str        # what was run
+    kind: str
+    jobs: list            # each gets the environment of its GPU
+    body: object = "".join  # of what they return
     facts: dict = field(default_factory=dict)
-    gpu: str = ""   # on this one alone
-    done: list = field(default_factory=list)
-
-    def __str__(self):
-        return f"{self.lesson.folder} {self.path.stem}"
+    gpu: str = ""         # on this one
+    second: str = ""
+    builds: list = field(default_factory=list)
 
 
 class Recorder:
     def __init__(self, args):
-        self.args = args
-        self.work = args.work.resolve()
-        self.work.mkdir(parents=True, exist_ok=True)
-        self.facts = {**toolkit(self.work), **tree(args.root, args.commit)}
-        self.ids = args.gpus.split(",")
+        self.args, self.ids = args, args.gpus.split(",")
+        args.work.mkdir(parents=True, exist_ok=True)
+        self.facts = surroundings(args)
         self.cards = {gpu: card(gpu) for gpu in self.ids}
-        first = self.cards[self.ids[0]]
-        self.capability = int(first["compute-capability"].replace(".", ""))
-        self.slug = evidence.slug(first["gpu"])
+        capability = self.cards[self.ids[0]]["compute-capability"]
+        self.capability = int(capability.replace(".", ""))
         self.gpus = programs.Gpus(self.ids, args.each)
-        self.end = time.monotonic() + 60 * args.minutes
-        self.lock, self.left = threading.Lock(), 0
-        self.failed, self.skipped = [], 0
         self.compiled = programs.Once(self.compile)
-
-    # ---- programs
+        self.lock, self.failed = threading.Lock(), []
+        self.begin = time.monotonic()
 
     def compile(self, lesson, arch, variant):
-        """The program of a lesson in one of several variants."""
-        flags, text = [], lesson.text
-        if variant == "cubin":
-            flags = ["-DLESSON_NO_CUB"]
-        elif variant in ("quick", "later"):
-            flags = ["-DLESSON_QUICK", "-DLESSON_NO_CUB"]
-        elif variant == "lines":
-            flags = ["-DLESSON_QUICK", "-lineinfo"]
-        elif variant == "library":
+        """A program made of a lesson, or of what is to be tried of it."""
+        flags, text = FLAGS.get(variant, []), lesson.text
+        if variant == "library":
             flags = ["-I", self.args.cccl.resolve()]
-        if variant == "later":
-            text, count = re.subn(r"openDevice\(\d+,", "openDevice(990,", text)
-            want(count == 1, "not one openDevice(NUMBER, ...)")
+        edits = {}
+        if variant == "later":  # for a card that does not exist
+            edits = {r"openDevice\(\d+,": "openDevice(990,"}
         elif variant == "timed":
-            for name, value in TIMED.items():
-                text, count = re.subn(rf"\b{name} = [^;,]+",
-                                      f"{name} = {value}", text)
-                want(count == 1, f"not one `{name} = ...`")
+            edits = {rf"\b{name} = [^;,]+": f"{name} = {value}"
+                     for name, value in TIMED.items()}
             other = {"Start": "Stop", "Stop": "Start"}  # what is outside
             text = re.sub(r"\bcudaProfiler(Start|Stop)\b",
                           lambda m: "cudaProfiler" + other[m[1]], text)
-        key = evidence.sha256(text + f"{flags}{arch}")[:12]
-        folder = self.work / f"{lesson.folder}-{variant}-{key}"
+        for old, new in edits.items():
+            text, count = re.subn(old, new, text)
+            want(count == 1, f"{count} times {old} in {lesson.source}")
+        key = evidence.sha256(f"{text}{flags}{arch}")[:16]
+        folder = self.args.work / f"{lesson.folder}-{variant}-{key}"
         folder.mkdir(exist_ok=True)
         source = folder / f"{lesson.name}.cu"
         source.write_text(text)
-        out = folder / (f"{lesson.name}.sm_{arch}.cubin"
-                        if variant == "cubin" else lesson.name)
+        out = source.with_suffix(
+            f".sm_{arch}.cubin" if variant == "cubin" else "")
         status, said = programs.nvcc(out, source, arch, *flags)
         want(status == 0, f"{variant} does not compile: {said}")
         return out
 
-    def fill_card(self):
-        out = self.work / "fill_card"
-        status, said = programs.nvcc(
-            out, Path(__file__).with_name("fill_card.cu"), self.capability)
-        want(status == 0, f"fill_card does not compile: {said}")
-        return out
-
-    # ---- steps
-
-    def step(self, kind, lesson, arch, jobs, body, run, facts=None, gpu="",
-             second=""):
-        end = f"-sm_{arch}" if kind in evidence.PER_BUILD else ""
-        suffix = "csv" if kind in ("profile", "timed") else "txt"
-        path = (self.args.out / lesson.folder /
-                f"{kind}-{self.slug}{second}{end}.{suffix}")
-        return Step(kind, lesson, arch, path, jobs, body, run, facts or {},
-                    gpu)
+    # ---- what the steps do
 
     def passes(self, lesson, arch, variant, env):
-        """What a program says that must end as it should."""
+        """The output of a program that must end as it should."""
         status, said = sh([self.compiled(lesson, arch, variant)], 300, env)
         want(status == 0 and said.endswith(evidence.DONE),
-             f"exit status {status}:\n{said}")
+             f"{variant}: exit status {status}:\n{said}")
+        gpu = self.cards[env["CUDA_VISIBLE_DEVICES"]]["gpu"]
+        want(said.startswith(f"{gpu}, "),
+             f"nvidia-smi describes another GPU, {gpu}:\n{said}")
         return said
 
-    def run_steps(self, lesson, arch):
-        def job(env):
-            said = self.passes(lesson, arch, "full", env)
-            card = self.cards[env["CUDA_VISIBLE_DEVICES"]]
-            want(said.startswith(f"{card['gpu']}, compute capability "
-                                 f"{card['compute-capability']},"),
-                 f"nvidia-smi describes another GPU, {card['gpu']}: {said}")
-            return said
-        pinned = self.ids[:2] if self.args.second else [""]
-        for gpu, second in zip(pinned, ("", "-b")):
-            yield self.step("run", lesson, arch, [job], "".join,
-                            f"./{lesson.name}", gpu=gpu, second=second)
+    def soak(self, *which):
+        self.passes(*which)
+        return ""
 
-    def library_steps(self, lesson, arch):
-        if arch != lesson.arch or not lesson.cub or not self.args.cccl:
-            return
-        arch = lesson.builds[-1]
+    def profile(self, lesson, arch, kind, options, env):
+        timed = kind == "timed"  # the gate of the clock may fail in it
+        fine, said = programs.profile(
+            self.compiled(lesson, arch, "timed" if timed else "full"), env,
+            programs.LAUNCH if timed else programs.METRICS, options,
+            statuses=(0, 1) if timed else (0,))
+        return want(fine, said) and said
 
-        def job(env):
-            return self.passes(lesson, arch, "library", env)
-        text = (self.args.cccl / "cub/version.cuh").read_text()
-        number = int(re.search(r"define CUB_VERSION (\d+)", text)[1])
-        version = (f"{number // 100000}.{number // 100 % 1000}."
-                   f"{number % 100}")
-        yield self.step(
-            "library", lesson, arch, [job], "".join, f"./{lesson.name}",
-            {"compile-command": evidence.compile_command(
-                lesson, arch, " -I CCCL"), "cccl": version})
+    def sanitize(self, lesson, arch, tool, env):
+        words = ["compute-sanitizer", "--tool", tool, *faults.TOOLS[tool]]
+        status, said = sh(
+            [programs.SANITIZER, *words[1:], "--error-exitcode", "1",
+             self.compiled(lesson, arch, "lines")], 500, env)
+        lines = "".join(re.findall(r"^=+.*SUMMARY.*\n", said, re.M))
+        want(status == 0 and lines, f"{tool}: exit status {status}:\n{said}")
+        return f"{' '.join(words)} ./{lesson.name}\n{lines}exit status 0\n"
 
-    def profile_steps(self, lesson, arch, kind="profile"):
-        def job(env):
-            program = self.compiled(
-                lesson, arch, "timed" if timed else "full")
-            fine, said = programs.profile(
-                program, program.parent, env, metrics, options, timeout=400,
-                statuses=(0, 1) if timed else (0,))  # the clock's gate
-            return want(fine, said) and said
-        timed = kind == "timed"
-        metrics = programs.LAUNCH if timed else programs.METRICS
-        options = ["--cache-control", "none"] if timed else []
-        version = re.search(r"Version ([\d.]+)",
-                            sh([programs.NCU, "--version"])[1])
-        yield self.step(
-            kind, lesson, arch, [job], "".join,
-            " ".join([f"ncu ({version[1] if version else 'n/a'})",
-                      "--clock-control none --profile-from-start off",
-                      *options, "--metrics ...", f"./{lesson.name}"]))
+    def hostile(self, lesson, case, env):
+        folder = self.args.work / f"{lesson.folder}-hostile"
+        folder.mkdir(exist_ok=True)
+        for end, variant in (("", "full"), ("-quick", "quick"),
+                             ("-later", "later")):
+            shutil.copy(self.compiled(lesson, lesson.arch, variant),
+                        folder / f"{lesson.name}{end}")
+        status, said = programs.nvcc(
+            folder / "fill_card", Path(__file__).with_name("fill_card.cu"),
+            self.capability)
+        want(status == 0, f"fill_card does not compile: {said}")
+        what, wanted, text, command = case
+        status, said = sh(["sh", "-c", command], 200, env, folder)
+        want(status == wanted and text in said,
+             f"{what}: {command}: exit status {status}, wanted {wanted} and "
+             f"{text!r}:\n{said}")
+        return (f"{what}\n  {command}\n  exit status {status}: "
+                f"{faults.line(said, 'SKIPPED|FAILED|All checks')}\n")
 
-    def timed_steps(self, lesson, arch):
-        return self.profile_steps(lesson, arch, "timed")
-
-    def sanitizer_steps(self, lesson, arch):
-        def job(tool, env):
-            words = ["--tool", tool, *faults.TOOLS[tool]]
-            status, said = sh(
-                [programs.SANITIZER, *words, "--error-exitcode", "1",
-                 self.compiled(lesson, arch, "lines")], 500, env)
-            want(status == 0, f"{tool}: exit status {status}:\n{said}")
-            lines = re.findall(r"^=+.*SUMMARY.*\n", said, re.M)
-            return (f"compute-sanitizer {' '.join(words)} ./{lesson.name}\n"
-                    f"{''.join(want(lines, f'{tool}: no summary: {said}'))}"
-                    f"exit status {status}\n")
-        yield self.step(
-            "sanitizer", lesson, arch,
-            [partial(job, tool) for tool in faults.TOOLS], "\n".join,
-            f"compute-sanitizer --tool ... ./{lesson.name}",
-            {"compile-command": evidence.compile_command(
-                lesson, arch, " -DLESSON_QUICK -lineinfo")})
-
-    def faults_steps(self, lesson, arch):
-        if arch != lesson.arch:
-            return
-        listed, wrong = faults.read(lesson)
-        trial = faults.Trial(lesson, self.work / f"{lesson.folder}-faults",
-                             self.gpus)
-        def control(key):
-            want(not (said := trial.control(key)), f"unchanged: {said}")
-            return ""
-        def verdict(fault):
-            caught, said = trial.verdict(fault)
-            return caught, faults.said(fault, caught, said, self.work)
-        def body(results):
-            want(not wrong, "\n".join(wrong))
-            lines = [result for result in results if result]
-            want(all(caught for caught, _ in lines), "\n".join(
-                text for caught, text in lines if not caught))
-            path = faults.path_of(lesson)
-            return "".join(f"{text}\n" for text in [
-                f"{path.relative_to(lesson.root)}: "
-                f"{evidence.sha256(path.read_bytes())}",
-                *(text for _, text in lines), f"{len(lines)} faults"])
-        keys = trial.controls(listed)
-        step = self.step(
-            "faults", lesson, arch, [partial(control, key) for key in keys] +
-            [partial(verdict, fault) for fault in listed], body,
-            f"python tools/faults.py --run day{lesson.day}")
-        step.builds = [partial(trial.build, fault) for fault in
-                       [key[0] for key in keys] + listed
-                       if fault.how != "explained"]
-        yield step
-
-    def hostile_steps(self, lesson, arch):
-        if arch != lesson.arch:
-            return
-        name = lesson.name
-        folder = self.work / f"{lesson.folder}-hostile"
-        no_ptx = "CUDA_DISABLE_PTX_JIT=1 CUDA_CACHE_DISABLE=1"
-        quick = f"./{name}-quick"
-        cases = [
+    def cases(self, lesson):
+        """What, how it must end, a word of what it must say, the command."""
+        name, done = lesson.name, evidence.DONE
+        quick, no_ptx = f"./{name}-quick", "CUDA_DISABLE_PTX_JIT=1"
+        old = lesson.arch < self.capability
+        return [
             ("no device visible", 77, "GPU",
              f"CUDA_VISIBLE_DEVICES= ./{name}"),
             ("a device that does not exist", 77, "GPU",
              f"CUDA_VISIBLE_DEVICES=99 ./{name}"),
-            (f"built for sm_{arch}, PTX switched off", 77, "-arch=",
-             f"{no_ptx} ./{name}") if arch < self.capability else
-            (f"built for sm_{arch}, PTX switched off", 0, evidence.DONE,
-             f"{no_ptx} {quick}"),
+            (f"built for sm_{lesson.arch}, PTX switched off",
+             77 if old else 0, "-arch=" if old else done,
+             f"{no_ptx} CUDA_CACHE_DISABLE=1 {quick}"),
             ("a lesson for compute capability 99.0", 77, "99.0",
              f"./{name}-later"),
             ("a card with 800 MB free", 77, "memory",
@@ -322,86 +220,120 @@ class Recorder:
             ("a card with 100 MB free", 77, "SKIPPED",
              f"./fill_card 100 ./{name}"),
             ("a full disk", 1, "FAILED", f"{quick} >/dev/full"),
-            ("twice at once", 0, evidence.DONE,
+            ("twice at once", 0, done,
              f"{quick} >1 2>&1 & {quick} >2 2>&1; a=$?; wait $!; b=$?; "
              "cat 1 2; exit $((a + b))")]
 
-        def job(case, env):
-            folder.mkdir(exist_ok=True)
-            for end, variant in (("", "full"), ("-quick", "quick"),
-                                 ("-later", "later")):
-                shutil.copy(self.compiled(lesson, arch, variant),
-                            folder / (name + end))
-            shutil.copy(self.compiled_fill_card(), folder)
-            what, wanted, text, command = case
-            status, said = sh(["sh", "-c", command], 200, env, folder)
-            want(status == wanted and text in said,
-                 f"{what}: {command}: exit status {status}, wanted {wanted} "
-                 f"and {text!r}:\n{said}")
-            return (f"{what}\n  {command}\n  exit status {status}: "
-                    f"{faults.line(said, 'SKIPPED|FAILED|All checks')}\n")
-        yield self.step("hostile", lesson, arch,
-                        [partial(job, case) for case in cases], "".join,
-                        "see each run")
+    def steps(self, lesson):
+        own, args = lesson.arch, self.args
+        ncu = re.search(r"Version ([\d.]+)",
+                        sh([programs.NCU, "--version"])[1])
+        for arch in lesson.builds:
+            step = partial(Step, lesson, arch)
+            pins = self.ids[:2] if args.second else [""]
+            for gpu, second in zip(pins, ("", "-b")):
+                yield step("run", [partial(self.passes, lesson, arch, "full")],
+                           gpu=gpu, second=second)
+            for kind, options in (("profile", []),
+                                  ("timed", ["--cache-control", "none"])):
+                yield step(kind, [partial(self.profile, lesson, arch, kind,
+                                          options)], facts={
+                    "run-command": " ".join([
+                        f"ncu ({ncu[1] if ncu else 'n/a'})",
+                        *programs.NCU_OPTIONS, *options,
+                        f"--metrics ... ./{lesson.name}"])})
+            yield step("sanitizer", [
+                partial(self.sanitize, lesson, arch, tool)
+                for tool in faults.TOOLS], "\n".join, {
+                "run-command": f"compute-sanitizer ... ./{lesson.name}",
+                "compile-command": evidence.compile_command(
+                    lesson, arch, " -DLESSON_QUICK -lineinfo")})
+        if args.cccl and lesson.cub:
+            arch = lesson.builds[-1]
+            text = (args.cccl / "cub/version.cuh").read_text()
+            version = int(re.search(r"define CUB_VERSION (\d+)", text)[1])
+            yield Step(lesson, arch, "library", [
+                partial(self.passes, lesson, arch, "library")], facts={
+                "compile-command": evidence.compile_command(
+                    lesson, arch, " -I CCCL"),
+                "cccl": f"{version // 100000}.{version // 100 % 1000}"})
+        yield Step(lesson, own, "hostile", [
+            partial(self.hostile, lesson, case)
+            for case in self.cases(lesson)],
+            facts={"run-command": "see each run"})
+        listed, wrong = faults.read(lesson)
+        trial = faults.Trial(lesson, args.work / f"{lesson.folder}-faults",
+                             self.gpus)
+        controls = trial.controls(listed)
+        list_ = faults.path_of(lesson)
+        first = (f"tests/faults/{list_.name}: " + evidence.sha256(
+            list_.read_bytes() if list_.exists() else b""))
 
-    def soak_steps(self, lesson, arch):
-        if arch != lesson.arch:
-            return
-        full = self.args.full_runs
-        if full is None:
-            full = FULL_RUNS.get(lesson.day, 8)
-        plan = [("full", full), ("quick", self.args.quick_runs)]
-
-        def job(variant, env):
-            self.passes(lesson, arch, variant, env)
-        yield self.step(
-            "soak", lesson, arch,
-            [partial(job, variant) for variant, count in plan
-             for _ in range(count)],
+        def body(done):
+            bad = wrong + [text for fine, text in done if not fine]
+            want(not bad, "\n".join(bad))
+            return "\n".join([first, *(text for _, text in done
+                                       [len(controls):]),
+                              f"{len(listed)} faults", ""])
+        yield Step(lesson, own, "faults", [
+            partial(trial.control, one) for one in controls] + [
+            partial(trial.verdict, one) for one in listed], body,
+            {"run-command": f"python tools/faults.py --run day{lesson.day}"},
+            builds=[partial(trial.build, one) for one in controls + listed])
+        full = args.full_runs or FULL_RUNS.get(lesson.day, 8)
+        runs = {"full": full, "quick": args.quick_runs}
+        yield Step(lesson, own, "soak", [
+            partial(self.soak, lesson, own, variant)
+            for variant, count in runs.items() for _ in range(count)],
             lambda _: "".join(
-                f"{count} runs of the {variant} program, {self.args.each} at "
-                "a time: 0 failures\n" for variant, count in plan),
-            f"./{lesson.name}")
+                f"{count} runs of the {variant} program, {args.each} at a "
+                "time: 0 failures\n" for variant, count in runs.items()))
 
     # ---- doing them
 
-    def fresh(self, step):
-        """Whether there is such a record already."""
-        if self.args.again or not step.path.exists():
+    def path(self, step):
+        gpu = evidence.slug(self.cards[self.ids[0]]["gpu"])
+        arch = f"-sm_{step.arch}" * (step.kind in evidence.PER_BUILD)
+        end = "csv" if step.kind in ("profile", "timed") else "txt"
+        return (self.args.out / step.lesson.folder /
+                f"{step.kind}-{gpu}{step.second}{arch}.{end}")
+
+    def done(self, step):
+        """Whether there is such a record of this code already."""
+        if self.args.again or not self.path(step).exists():
             return False
-        record = evidence.Record(step.path)
+        record = evidence.Record(self.path(step))
         return record.header.get("code-sha256") == step.lesson.code_sha256 \
-            and (step.kind != "faults" or evidence.sha256(
-                faults.path_of(step.lesson).read_bytes()) in record.body)
+            and (step.kind != "faults" or step.body([]).split("\n")[0]
+                 in record.body)
 
     def say(self, text):
-        seconds = time.monotonic() - self.begin
-        print(f"{seconds:4.0f} s  {text}", flush=True)
+        print(f"{time.monotonic() - self.begin:4.0f} s  {text}", flush=True)
 
-    def finish(self, step, error=None):
-        """Writes the record of a step, or says why there is none."""
+    def finish(self, step, results):
+        """Writes the record of what `results()` returns, or says why not."""
+        why = ""
         try:
-            if error:
-                raise error
-            body = step.body(step.done)
-            facts = {**self.facts, **self.cards[step.gpu or self.ids[0]],
-                     **step.facts}
-            evidence.write(step.path, step.lesson, step.arch, body, {
-                "run-command": step.run, **facts,
-                "cubin-sha256": evidence.cubin_sha256(
-                    self.compiled(step.lesson, step.arch, "cubin"))})
-        except Exception as problem:
-            error = problem
+            evidence.write(
+                self.path(step), step.lesson, step.arch,
+                step.body(results()),
+                {"run-command": f"./{step.lesson.name}", **self.facts,
+                 **self.cards[step.gpu or self.ids[0]], **step.facts,
+                 "cubin-sha256": evidence.cubin_sha256(
+                     self.compiled(step.lesson, step.arch, "cubin"))})
+        except Exception as error:
+            why = str(error) if isinstance(error, Failed) else repr(error)
         with self.lock:
             self.left -= 1
-            if error:
-                what = str(error) if isinstance(error, Failed) else repr(error)
-                self.failed.append((step, what))
-            self.say(f"{step}: {'FAILED' if error else 'recorded'}, "
+            name = f"{step.lesson.folder}/{self.path(step).name}"
+            self.failed += [f"{name}: {why[-3000:]}"] * bool(why)
+            self.say(f"{name}: {'FAILED' if why else 'recorded'}, "
                      f"{self.left} left")
 
-    def in_time(self):
-        want(time.monotonic() < self.end, "out of time (--minutes)")
+    def job(self, job, *env):
+        want(time.monotonic() < self.begin + 60 * self.args.minutes,
+             "out of time (--minutes)")
+        return job(*env)
 
     def alone(self, gpu, steps):
         """Does steps one after the other on one GPU."""
@@ -412,86 +344,66 @@ class Recorder:
                 if step is None:
                     return
                 steps.remove(step)
-            error, step.gpu = None, gpu
-            try:
-                for job in step.jobs:
-                    self.in_time()
-                    step.done.append(job(programs.visible(gpu)))
-            except Exception as problem:
-                error = problem
-            self.finish(step, error)
+                step.gpu = gpu
+            self.finish(step, lambda: [self.job(job, programs.on_gpu(gpu))
+                                       for job in step.jobs])
 
     def shared(self, step, job):
-        self.in_time()
-        if step.kind == "faults":  # takes a GPU where it needs one
-            return job()
+        if step.kind == "faults":  # takes a GPU only where it needs one
+            return self.job(job)
         with self.gpus.one() as env:
-            return job(env)
+            return self.job(job, env)
+
+    def collect(self, step, futures):
+        try:
+            return [future.result() for future in futures]
+        finally:
+            for future in futures:
+                future.cancel()
 
     def record(self):
-        self.begin = time.monotonic()
-        wanted = self.args.steps.split(",")
+        args, wanted = self.args, self.args.steps.split(",")
         want(set(wanted) <= set(STEPS), f"--steps: of {','.join(STEPS)}")
-        every = [step for kind in STEPS if kind in wanted
-                 for lesson in evidence.lessons(self.args.root)
-                 if not self.args.lessons
-                 or f"day{lesson.day}" in self.args.lessons
-                 for arch in lesson.builds if arch <= self.capability
-                 for step in getattr(self, f"{kind}_steps")(lesson, arch)]
-        steps = [step for step in every if not self.fresh(step)]
+        every = [step for lesson in evidence.lessons(args.root)
+                 if f"day{lesson.day}" in (args.lessons or
+                                           [f"day{lesson.day}"])
+                 for step in self.steps(lesson)
+                 if step.kind in wanted and step.arch <= self.capability]
+        every.sort(key=lambda step: STEPS.index(step.kind))
+        steps = [step for step in every if not self.done(step)]
         self.left = len(steps)
         self.say(f"{len(every)} steps, {self.left} to do; compiling")
-        cores = concurrent.futures.ThreadPoolExecutor(os.cpu_count())
-        self.compiled_fill_card = programs.Once(self.fill_card)
-        variants = {"run": ["full", "cubin"], "profile": ["full"],
-                    "timed": ["timed"], "hostile": ["full", "quick", "later"],
-                    "library": ["library"], "sanitizer": ["lines"],
-                    "faults": [], "soak": ["full", "quick"]}
-        builds = [cores.submit(self.compiled, step.lesson, step.arch, variant)
-                  for step in steps for variant in
-                  [*variants[step.kind], "cubin"]]
-        builds += [cores.submit(build) for step in steps
-                   for build in getattr(step, "builds", [])]
-        concurrent.futures.wait(builds)  # who needs one sees how it ended
+        with ThreadPoolExecutor(os.cpu_count()) as pool:  # errors come later
+            for step in steps:
+                for variant in [*PROGRAMS.get(step.kind, ["full"]), "cubin"]:
+                    pool.submit(self.compiled, step.lesson, step.arch, variant)
+                for build in step.builds:
+                    pool.submit(build)
         self.say("compiled")
         alone = [step for step in steps if step.kind in ALONE]
-        with concurrent.futures.ThreadPoolExecutor(len(self.ids)) as pool:
+        with ThreadPoolExecutor(len(self.ids)) as pool:
             for gpu in self.ids:
                 pool.submit(self.alone, gpu, alone)
         together = [step for step in steps if step.kind not in ALONE]
-        with concurrent.futures.ThreadPoolExecutor(
-                2 * len(self.ids) * self.args.each) as pool, \
-                concurrent.futures.ThreadPoolExecutor(
-                    len(together) or 1) as waiters:
+        with ThreadPoolExecutor(2 * self.gpus.qsize()) as pool, \
+                ThreadPoolExecutor(len(together) or 1) as waiting:
             for step in together:
-                waiters.submit(self.wait, step, [
-                    pool.submit(self.shared, step, job) for job in step.jobs])
-
-    def wait(self, step, futures):
-        try:
-            step.done = [future.result() for future in futures]
-        except Exception as problem:
-            for future in futures:
-                future.cancel()
-            return self.finish(step, problem)
-        self.finish(step)
-
-    def summary(self):
+                waiting.submit(self.finish, step, partial(
+                    self.collect, step, [pool.submit(self.shared, step, job)
+                                         for job in step.jobs]))
         self.say(f"{len(self.failed)} steps failed")
-        for step, why in self.failed:
-            print(f"\n{step}: {why[-3000:]}")
+        print(*self.failed, sep="\n\n")
         return bool(self.failed)
 
 
 def verified(root):
     """Brings the `Verified:` lines up to date with the records."""
     for lesson in evidence.lessons(root):
-        text, count = evidence.VERIFIED.subn(
-            lambda _: evidence.verified(lesson), lesson.text, count=1)
+        new = evidence.verified(lesson)
+        text, count = evidence.VERIFIED.subn(lambda _: new, lesson.text, 1)
         want(count, f"{lesson.source}: no line `// Verified:` in its header")
-        if text != lesson.text:
-            lesson.path.write_text(text, encoding="utf-8")
-            print(f"{lesson.source}: {evidence.verified(lesson)}")
+        lesson.path.write_text(text, encoding="utf-8")
+        print(f"{lesson.source}:\n{new}", end="")
 
 
 def main():
@@ -505,7 +417,7 @@ def main():
         default=Path(tempfile.gettempdir()) / "record")
     add("--gpus", default="0", help="their numbers, such as 0,1")
     add("--each", type=int, default=6, help="programs at a time on a GPU")
-    add("--second", action="store_true", help="record runs on both of --gpus")
+    add("--second", action="store_true", help="record runs on two of --gpus")
     add("--quick-runs", type=int, default=100)
     add("--full-runs", type=int, help="8; day 25: 35")
     add("--cccl", type=Path, help="folder with cub/, for the library's record")
@@ -515,15 +427,13 @@ def main():
     add("--verified", action="store_true")
     add("--root", type=Path, default=evidence.ROOT)
     args = parser.parse_args()
+    args.work = args.work.resolve()
     args.out = args.out or args.root / "evidence"
     try:
-        if args.verified:
-            return verified(args.root)
-        recorder = Recorder(args)
-        recorder.record()
+        sys.exit(verified(args.root) if args.verified
+                 else Recorder(args).record())
     except Failed as why:
         sys.exit(f"record: {why}")
-    sys.exit(recorder.summary())
 
 
 if __name__ == "__main__":
