@@ -1,29 +1,38 @@
 // Day 45: occupancy is not the goal
 // Question: if two launches keep equally many bytes in flight, does it matter
 // how many warps hold them?
-//
 // Every row computes out[i] = a * x[i] + y[i] over the same arrays, 12 bytes
 // per element. What differs is who holds the loads: many warps with few loads
 // each, or few warps with many. -bN: no more than N blocks at once on an SM.
 //
 // Rows:
-//   copy (ceiling)    as many bytes, half of them read and half written
-//   cudaMemcpyAsync   the same, by the driver
-//   tlp1              1 float per thread, as many blocks per SM as fit
-//   tlp1-control      tlp1 with the shared memory and L1 of the -bN rows
-//   tlp1-b3, tlp1-b2, tlp1-b1
-//   ilp2, ilp4, ilp8  2, 4, 8 floats per thread: 4, 8, 16 loads in flight
-//   ilp4-b1, ilp8-b1
-//   ilp8-lb           ilp8 with registers limited for full occupancy
-//   ilp8-guarded, ilp8-guarded-b1      a bounds check on every element
-//   vec1, vec1-b2, vec2-b1, vec2       1 or 2 float4 per thread
-//   suggested         tlp1 in blocks of the size that the driver suggests
-//   vec1-cs           vec1 with streaming loads and stores
-//   vec1-cs-dl        vec1-cs as a dependent launch (sm_90 or newer)
-//   vec4-b2, vec8-b2  4 or 8 streaming float4 per thread
-//   async-b1          asynchronous copies into a ring (sm_80 or newer)
-//   library           cub::DeviceTransform
-//   yours             with -DLESSON_YOURS: the kernel that you write
+//   copy (ceiling)   as many bytes, half of them read and half written
+//   cudaMemcpyAsync  the same, by the driver
+//   tlp1             1 float per thread, as many blocks per SM as fit
+//   tlp1-control     tlp1 with the shared memory and L1 of the -bN rows
+//   tlp1-b3          tlp1 with 3 blocks per SM
+//   tlp1-b2          2 blocks
+//   tlp1-b1          1 block
+//   ilp2             2 floats per thread: 4 loads in flight
+//   ilp4             4 floats: 8 loads
+//   ilp8             8 floats: 16 loads
+//   ilp4-b1          4 floats per thread, 1 block per SM
+//   ilp8-b1          8 floats, 1 block
+//   ilp8-lb          ilp8 with registers limited for full occupancy
+//   ilp8-guarded     ilp8 with a bounds check on every element
+//   ilp8-guarded-b1  the same, 1 block per SM
+//   vec1             1 float4 per thread
+//   vec1-b2          1 float4, 2 blocks per SM
+//   vec2-b1          2 float4, 1 block
+//   vec2             2 float4
+//   suggested        tlp1 in blocks of the size that the driver suggests
+//   vec1-cs          vec1 with streaming loads and stores
+//   vec1-cs-dl       vec1-cs as a dependent launch (sm_90 or newer)
+//   vec4-b2          4 streaming float4 per thread, 2 blocks per SM
+//   vec8-b2          8 streaming float4, 2 blocks
+//   async-b1         copies into a ring, 1 block per SM (sm_80 or newer)
+//   library          cub::DeviceTransform
+// -DLESSON_YOURS adds `yours`, the kernel that you write.
 // Not measured: other block sizes, bulk copies (TMA), kernels that compute
 // enough to hide the memory behind it.
 //
@@ -46,7 +55,6 @@
 #include <string>
 #include <utility>
 #include <vector>
-
 #if !defined(LESSON_NO_CUB) && __has_include(<cub/device/device_transform.cuh>)
 #include <cub/device/device_transform.cuh>
 #include <cuda/std/tuple>
@@ -73,25 +81,23 @@ constexpr int kThreadsPerBlock = 256;
 constexpr float kScale = 3.0f;  // the a of a * x + y
 
 // What an SM of the architecture compiled for holds (900: 9.0; 0: the host's
-// pass). An unknown one gets the smallest limits. Only __launch_bounds__ needs
-// them; everything else in this file asks the driver.
+// pass); of an unknown one, the least. Only __launch_bounds__ needs it.
 #ifdef __CUDA_ARCH__
 constexpr int kArch = __CUDA_ARCH__;
 #else
 constexpr int kArch = 0;
 #endif
-constexpr bool k2048 =
-    kArch == 800 || kArch == 900 || kArch == 1000 || kArch == 1030;
-constexpr bool k1536 =
-    (kArch >= 860 && kArch < 900) || kArch == 1100 || kArch / 100 == 12;
-constexpr int kThreadsPerSm = k2048 ? 2048 : k1536 ? 1536 : 1024;
+constexpr int kThreadsPerSm =
+    kArch == 800 || kArch == 900 || kArch == 1000 || kArch == 1030 ? 2048
+    : (kArch >= 860 && kArch < 900) || kArch == 1100 || kArch / 100 == 12
+        ? 1536
+        : 1024;
 constexpr int kBlocksPerSm =
     kArch >= 860 && kArch < 890 ? 16 : kThreadsPerSm / 64;
-
 constexpr int kFull = kThreadsPerSm / kThreadsPerBlock;
 constexpr int kMinBlocksPerSm =  // what ilp8-lb asks for
     kFull < kBlocksPerSm ? kFull : kBlocksPerSm;
-constexpr int kRoomyBlocks = kFull < 2 ? 1 : 2;  // of the streaming kernels
+constexpr int kRoomyBlocks = kFull < 2 ? 1 : 2;  // the streaming kernels
 
 static_assert(kElems >= 1 && kElems <= size_t(1) << 40,
               "kElems: 1 to 2^40; write 2^31 and more as size_t(1) << 31");
@@ -99,15 +105,12 @@ static_assert(kThreadsPerBlock % 32 == 0 && kThreadsPerBlock >= 32 &&
                   kThreadsPerBlock <= 1024,
               "kThreadsPerBlock: whole warps, so 32, 64, 96, ... 1024");
 static_assert(kMinBlocksPerSm >= 1, "kMinBlocksPerSm: at least 1");
-static_assert(
-    kArch == 0 ||
-        (kMinBlocksPerSm <= kFull && kMinBlocksPerSm <= kBlocksPerSm),
-    "kMinBlocksPerSm: an SM of this architecture cannot hold so many "
-    "blocks; ptxas would ignore the bound");
+static_assert(!kArch || kMinBlocksPerSm <= std::min(kFull, kBlocksPerSm),
+              "kMinBlocksPerSm: more than an SM of this architecture holds; "
+              "ptxas would ignore the bound");
 
 // ---- kernels --------------------------------------------------------------
-// The same for all: one-dimensional blocks and grid, any n, any length; a
-// thread's loads do not wait for one another, only the multiplies for loads.
+// All take any n, in one-dimensional blocks and grids.
 
 // snippet: copy-kernel
 // The yardstick: one float4 per thread, copied. Launch: count float4 or more.
@@ -183,7 +186,6 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSm)
                     const float* __restrict__ y, float a, size_t n) {
   scaleAddBlock<kItems>(out, x, y, a, n);
 }
-
 // For the host: what the code that really runs asked for.
 __device__ int boundAsked = kMinBlocksPerSm;
 // end snippet
@@ -288,9 +290,9 @@ __device__ inline void streamBlock(float* out, const float* x, const float* y,
       __stcs(out4 + i + k * blockDim.x, scaleAdd4(a, xs[k], ys[k]));
     }
   } else {
+    const size_t last = 4 * end < n ? 4 * end : n;
 #pragma unroll 1
-    for (size_t j = 4 * first + threadIdx.x; j < n && j < 4 * end;
-         j += blockDim.x) {
+    for (size_t j = 4 * first + threadIdx.x; j < last; j += blockDim.x) {
       out[j] = fmaf(a, x[j], y[j]);
     }
   }
@@ -308,7 +310,7 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kRoomyBlocks)
 // vec1-cs-dl: the start changed. Launched as a dependent launch, its blocks
 // may come to the SMs while those of the launch before still run.
 // One thread: waits for the launch before to end, with all that it wrote, and
-//   only then touches memory. Nothing else is different.
+//   only then touches memory. One warp: as above.
 // Launch: with programmatic stream serialization, compute capability 9.0.
 template <int kItems>
 __global__ void __launch_bounds__(kThreadsPerBlock, kRoomyBlocks)
@@ -341,25 +343,20 @@ __global__ void __launch_bounds__(kThreadsPerBlock)
   const float4* y4 = reinterpret_cast<const float4*>(y);
   float4* out4 = reinterpret_cast<float4*>(out);
   const size_t count = n / 4, stride = size_t(gridDim.x) * blockDim.x;
-  auto place = [&](int stage) {  // of x; that of y is blockDim.x on
-    return ring + 2 * stage * blockDim.x + threadIdx.x;
-  };
   auto start = [&](int stage, size_t i) {
+    float4* to = ring + 2 * stage * blockDim.x + threadIdx.x;
     if (i < count) {
-      __pipeline_memcpy_async(place(stage), x4 + i, sizeof(float4));
-      __pipeline_memcpy_async(place(stage) + blockDim.x, y4 + i,
-                              sizeof(float4));
+      __pipeline_memcpy_async(to, x4 + i, sizeof(float4));
+      __pipeline_memcpy_async(to + blockDim.x, y4 + i, sizeof(float4));
     }
     __pipeline_commit();  // an empty one behind the end counts, too
   };
   size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
-  for (int stage = 0; stage < kDepth; ++stage)
-    start(stage, i + stage * stride);
+  for (int k = 0; k < kDepth; ++k) start(k, i + k * stride);
   for (int stage = 0; i < count; i += stride, stage = (stage + 1) % kDepth) {
-    __pipeline_wait_prior(kDepth - 1);  // all but the youngest kDepth - 1
-    const float4* xy = place(stage);
-    __stcs(reinterpret_cast<float4*>(out4) + i,
-           scaleAdd4(a, xy[0], xy[blockDim.x]));
+    __pipeline_wait_prior(kDepth - 1);  // for all but the kDepth - 1 youngest
+    const float4* xy = ring + 2 * stage * blockDim.x + threadIdx.x;
+    __stcs(out4 + i, scaleAdd4(a, xy[0], xy[blockDim.x]));
     start(stage, i + kDepth * stride);
   }
   const size_t last = 4 * count + threadIdx.x;
@@ -381,17 +378,18 @@ __global__ void pointerChase(const unsigned* links, unsigned line, int hops,
 
 // ---- the rows -------------------------------------------------------------
 
-// items: loads of x per thread (of kRing, stages). width: floats per load.
-// The N of -bN and the number of items are in the label alone once.
+// items: loads of x per thread, or stages of a ring. width: floats per load.
 using Kernel = void (*)(float*, const float*, const float*, float, size_t);
 enum Kind {
+  kCopy,
+  kDriver,
+  kLibrary,
   kPlain,
-  kControl,
   kGuarded,
+  kControl,
   kSuggested,
   kOverlap,
-  kRing,
-  kLibrary
+  kRing
 };
 struct Row {
   std::string label, kernelName;
@@ -399,50 +397,34 @@ struct Row {
   int items, width;
   Kind kind;
 };
-#define KERNEL(kernel, items) #kernel "<" #items ">", kernel<items>, items
+#define NAMED(label, kernel, items, width, kind) \
+  Row { label, #kernel, kernel<items>, items, width, kind }
 #define ROW(family, items, rest, kernel, width, kind) \
-  Row { #family #items rest, KERNEL(kernel, items), width, kind }
+  NAMED(#family #items rest, kernel, items, width, kind)
 
 #ifdef LESSON_YOURS
 // snippet: yours
 // Your turn: the same array, faster. This version is right, and slow: a
-// thread's elements are neighbours, so that a warp's are not.
+// thread's elements are neighbours, so that those of a warp are not.
 template <int kItems>
 __global__ void yours(float* __restrict__ out, const float* __restrict__ x,
                       const float* __restrict__ y, float a, size_t n) {
-  const size_t i =
-      (size_t(blockIdx.x) * blockDim.x + threadIdx.x) * size_t(kItems);
-  for (size_t j = i; j < n && j < i + kItems; ++j) {
-    out[j] = fmaf(a, x[j], y[j]);
+  const size_t thread = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
+  for (size_t k = 0, i = thread * kItems; k < kItems && i < n; ++k, ++i) {
+    out[i] = fmaf(a, x[i], y[i]);
   }
 }
-// The launch: items per thread and floats per load, which give the grid;
-// kPlain instead of kGuarded where all loads come before the first multiply.
-// Arrays start anywhere with width 1, on 16 bytes with width 4.
-const Row kYours = {"yours", KERNEL(yours, 4), 1, kGuarded};
+// The launch: kThreadsPerBlock threads per block, each with 4 items of 1 float
+// (4 for float4, on 16 bytes). kPlain where all loads come before the first
+// multiply. "yours-b2" would have 2 blocks per SM.
+const Row kYours = NAMED("yours", yours, 4, 1, kGuarded);
 // end snippet
 #endif
-
-// snippet: library-row
-#ifdef LESSON_TRANSFORM
-constexpr int kCubVersion = CUB_VERSION;
-struct ScaleAdd {
-  __device__ float operator()(float x, float y) const {
-    return fmaf(kScale, x, y);
-  }
-};
-void transform(float* out, const float* x, const float* y, size_t n) {
-  CUDA_CHECK(cub::DeviceTransform::Transform(cuda::std::make_tuple(x, y), out,
-                                             n, ScaleAdd()));
-}
-#else
-constexpr int kCubVersion = 0;
-void transform(float*, const float*, const float*, size_t) {}
-#endif
-// end snippet
 
 // snippet: row-table
 const std::vector<Row> kRows = {
+    Row{"copy (ceiling)", "copy16", nullptr, 0, 0, kCopy},
+    Row{"cudaMemcpyAsync", "cudaMemcpyAsync", nullptr, 0, 0, kDriver},
     ROW(tlp, 1, "", scaleAdd, 1, kPlain),
     ROW(tlp, 1, "-control", scaleAdd, 1, kControl),
     ROW(tlp, 1, "-b3", scaleAdd, 1, kPlain),
@@ -460,12 +442,12 @@ const std::vector<Row> kRows = {
     ROW(vec, 1, "-b2", scaleAddVec, 4, kPlain),
     ROW(vec, 2, "-b1", scaleAddVec, 4, kPlain),
     ROW(vec, 2, "", scaleAddVec, 4, kPlain),
-    Row{"suggested", KERNEL(scaleAdd, 1), 1, kSuggested},
+    NAMED("suggested", scaleAdd, 1, 1, kSuggested),
     ROW(vec, 1, "-cs", scaleAddStream, 4, kPlain),
     ROW(vec, 1, "-cs-dl", scaleAddDependent, 4, kOverlap),
     ROW(vec, 4, "-b2", scaleAddStream, 4, kPlain),
     ROW(vec, 8, "-b2", scaleAddStream, 4, kPlain),
-    Row{"async-b1", KERNEL(scaleAddAsync, 8), 4, kRing},
+    NAMED("async-b1", scaleAddAsync, 8, 4, kRing),
     Row{"library", "cub::DeviceTransform", nullptr, 0, 0, kLibrary},
 #ifdef LESSON_YOURS
     kYours,
@@ -547,7 +529,7 @@ struct Timing {
   double spread = 0.0;  // (slowest - fastest batch) / median
   int launches = 0;     // in all, the warm-up included
 };
-constexpr int kMaxLaunches = 1 << 15, kBatches = kQuick ? 1 : 9;
+constexpr int kMaxLaunches = 1 << 15, kBatches = kQuick ? 3 : 9;
 constexpr double kBatchMs = kQuick ? 1 : 5, kWarmUpMs = kQuick ? 5 : 50;
 // Times launch(i), which starts launch i = 0, 1, 2, ... in `stream`; i chooses
 // the copy of the input, so that nothing has to come from L2.
@@ -587,7 +569,8 @@ Timing timeKernel(Launch launch, cudaStream_t stream = nullptr,
   timing.ms = ms[kBatches / 2];
   timing.spread = (ms[kBatches - 1] - ms[0]) / timing.ms;
   const double most = 1.01 * host[kBatches / 2];  // a short batch shows little
-  gate("clock", most * count < 1 || (timing.ms < most && timing.ms > most / 2),
+  gate("clock",  // the GPU may be shared: the fastest batch by the host counts
+       most * count < 1 || (timing.ms < most && timing.ms > host[0] / 2),
        text("%g ms per launch, by the host %g", timing.ms, most));
   for (cudaEvent_t e : {start, stop}) CUDA_CHECK(cudaEventDestroy(e));
   return timing;
@@ -695,6 +678,10 @@ static_assert(kScale > 0.0f && kScale == float(int(kScale)) &&
                   kScale * kPeriodX + kPeriodY < 16777216.0f,
               "kScale: a whole number above 0, so small that a * x + y stays "
               "below 2^24 steps, which float holds exactly");
+__global__ void fillValues(float* to, int period, size_t position, size_t n) {
+  const size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i < n) to[i] = valueAt(position + i, period);
+}
 
 // snippet: reference
 std::vector<float> reference(size_t position, size_t count) {
@@ -707,62 +694,76 @@ std::vector<float> reference(size_t position, size_t count) {
 }
 // end snippet
 
-__global__ void fillValues(float* to, int period, size_t position, size_t n) {
-  const size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (i < n) to[i] = valueAt(position + i, period);
-}
-
 unsigned blocksFor(size_t work, size_t perBlock) {
   return unsigned(std::max<size_t>(1, (work + perBlock - 1) / perBlock));
 }
 
-// The copies that successive launches walk over, each x, y and out. An array
-// has poison behind its n floats and starts on 256 bytes: float4 is aligned,
-// and a warp's load starts on a sector of 32 bytes.
+// What successive launches walk over: copies of x, y and out, n floats and
+// poison behind them. out has room for the yardsticks, which copy half of the
+// bytes of a row. An array starts on 256 bytes: float4 is aligned, and a
+// warp's load starts on a sector of 32 bytes.
 constexpr size_t kPadding = 1024;
-static_assert(kPadding % 64 == 0, "kPadding: a multiple of 64 floats");
+static_assert(kPadding % 128 == 0, "kPadding: a multiple of 128 floats");
+size_t copied(size_t n) { return (3 * n / 2 + 3) / 4 * 4; }  // whole float4
 struct Passes {
-  size_t n, pitch = (n + 63) / 64 * 64 + kPadding;
+  size_t n, pitch = (n + 127) / 128 * 128 + kPadding, all = pitch / 2 * 7;
   int count;
   DeviceArray<float> data;
   Passes(size_t elements, int copies)
-      : n(elements), count(copies), data(3 * pitch * copies) {}
-  float* x(int p) const { return data.data + 3 * pitch * (p % count); }
+      : n(elements), count(copies), data(all * copies) {
+    poison(0);
+    for (int p = 0; p < count; ++p) {
+      const unsigned blocks = blocksFor(n, 256);
+      fillValues<<<blocks, 256>>>(x(p), kPeriodX, p * kShift, n);
+      fillValues<<<blocks, 256>>>(y(p), kPeriodY, p * kShift, n);
+    }
+    CUDA_CHECK(cudaGetLastError());
+  }
+  float* x(int p) const { return data.data + all * (p % count); }
   float* y(int p) const { return x(p) + pitch; }
   float* out(int p) const { return y(p) + pitch; }
   void poison(size_t first) const {  // the words of each copy from `first` on
-    for (int p = 0; p < count; ++p) {
-      CUDA_CHECK(cudaMemset(x(p) + first, 0xFF, (3 * pitch - first) * 4));
-    }
-  }
-  void fill(float* to, int period, int p, size_t floats) const {
-    fillValues<<<blocksFor(floats, 256), 256>>>(to, period, p * kShift,
-                                                floats);
-    CUDA_CHECK(cudaGetLastError());
-  }
-  void fill() const {
-    for (int p = 0; p < count; ++p) {
-      fill(x(p), kPeriodX, p, n);
-      fill(y(p), kPeriodY, p, n);
-    }
+    for (int p = 0; p < count; ++p)
+      CUDA_CHECK(cudaMemset(x(p) + first, 0xFF, (all - first) * 4));
   }
 };
 
-// How many of `count` words from d_got on are wrong: words [from, to) must be
-// as in want, all others still poison.
-size_t wrongWords(const float* d_got, size_t count, size_t from, size_t to,
+std::vector<float> download(const float* d_from, size_t count) {
+  std::vector<float> to(count);
+  CUDA_CHECK(cudaMemcpy(to.data(), d_from, count * 4, cudaMemcpyDefault));
+  return to;
+}
+
+// How many words of got are wrong: those of [from, to) must be as in want, all
+// others still poison.
+size_t wrongWords(const std::vector<float>& got, size_t from, size_t to,
                   const float* want) {
-  static std::vector<float> got;
-  got.resize(std::max(got.size(), count));
-  CUDA_CHECK(cudaMemcpy(got.data(), d_got, count * 4, cudaMemcpyDefault));
   size_t wrong = 0;
-  for (size_t i = 0; i < count; ++i) {
-    wrong += i >= from && i < to
-                 ? !(got[i] == want[i])
-                 : std::memcmp(&got[i], "\xFF\xFF\xFF\xFF", 4) != 0;
+  for (size_t i = 0; i < got.size(); ++i) {
+    const void* right = i >= from && i < to ? (const void*)&want[i]
+                                            : (const void*)"\xFF\xFF\xFF\xFF";
+    wrong += std::memcmp(&got[i], right, 4) != 0;
   }
   return wrong;
 }
+
+// snippet: library-row
+#ifdef LESSON_TRANSFORM
+constexpr int kCubVersion = CUB_VERSION;
+struct ScaleAdd {
+  __device__ float operator()(float x, float y) const {
+    return fmaf(kScale, x, y);
+  }
+};
+void transform(float* out, const float* x, const float* y, size_t n) {
+  CUDA_CHECK(cub::DeviceTransform::Transform(cuda::std::make_tuple(x, y), out,
+                                             n, ScaleAdd()));
+}
+#else
+constexpr int kCubVersion = 0;
+void transform(float*, const float*, const float*, size_t) {}
+#endif
+// end snippet
 
 // ---- residency ------------------------------------------------------------
 
@@ -775,13 +776,12 @@ struct Plan : Row {
   int carveout = cudaSharedmemCarveoutDefault;  // shared memory, % of an SM's
   int threads = 0, blocks = 0;                  // per block; resident per SM
   unsigned places = 0;                          // blocks resident on all SMs
+  size_t inFlight = 0;                          // bytes of loads on an SM
+  bool atMost = false;                          // they can be fewer
   double occupancy = 0.0, gbs = 0.0;
-  size_t inFlight = 0;  // bytes of loads on an SM
-  bool atMost = false;  // they can be fewer
   std::string note;
   Timing timing;
 };
-using Plans = std::vector<Plan>;
 
 // snippet: occupancy-query
 // How many blocks of a plan an SM holds. The attributes stay set: a launch of
@@ -802,11 +802,14 @@ int residentBlocks(const Plan& plan) {
 
 // snippet: smem-dial
 // The dial on residency: dynamic shared memory that a block reserves and never
-// touches, the least with which no more than `blocks` of them fit. How many
-// fit depends on the carveout, too, since shared memory and the L1 cache share
-// their storage. All dialled rows ask for the same small carveout, so that
+// touches, the least with which no more than `blocks` of them fit. Shared
+// memory and the L1 cache share their storage; the carveout says how much of
+// it is shared memory. A smaller one would do for small reservations, but it
+// is a hint, and a launch that gets more holds more blocks than the driver
+// said. So all dialled rows ask for 100 %: then no launch can get more, and
 // they differ in nothing but the number of blocks.
-constexpr int kCarvedBytes = 32 << 10, kSharedStep = 256;
+constexpr int kDialled = cudaSharedmemCarveoutMaxShared;
+constexpr size_t kSharedStep = 256;
 size_t sharedForBlocks(Plan plan, int blocks, size_t most) {
   size_t& shared = plan.config.dynamicSmemBytes;
   while (residentBlocks(plan) > blocks && shared + kSharedStep <= most)
@@ -821,10 +824,9 @@ Plan makePlan(const Row& row, const Device& device) {
     plan.note = "skipped: " + why;
     return plan;
   };
-  if (row.kind == kLibrary) {
-    if (kCubVersion > 0) return plan;
+  if (row.kind == kLibrary && kCubVersion == 0)
     return skip("no cub::DeviceTransform; CUDA 12.9 or newer has it");
-  }
+  if (!row.kernel) return plan;
   CUDA_CHECK(cudaFuncGetAttributes(&plan.attributes, row.kernel));
   const int built = plan.attributes.ptxVersion;
   const int needs = row.kind == kRing ? 80 : row.kind == kOverlap ? 90 : 75;
@@ -846,11 +848,7 @@ Plan makePlan(const Row& row, const Device& device) {
   const size_t at = row.label.rfind("-b");  // -bN: N blocks
   const int wanted =
       at == row.label.npos ? 0 : std::atoi(row.label.c_str() + at + 2);
-  if (wanted > 0 || row.kind == kControl) {  // a hint in %, rounded up
-    const size_t whole = device.sharedMemPerMultiprocessor;
-    const size_t least = kCarvedBytes - device.reservedSharedMemPerBlock;
-    plan.carveout = int((100 * std::max(least, shared) + whole - 1) / whole);
-  }
+  if (wanted > 0 || row.kind == kControl) plan.carveout = kDialled;
   const int fit = plan.blocks = residentBlocks(plan);
   if (fit < std::max(wanted, 1))
     return skip(text("an SM of this card holds %d of its blocks", fit));
@@ -859,10 +857,8 @@ Plan makePlan(const Row& row, const Device& device) {
     shared = sharedForBlocks(plan, fit - 1, most) - kSharedStep;
   plan.blocks = residentBlocks(plan);
   if (!gate("dial-residency", plan.blocks == (wanted > 0 ? wanted : fit),
-            text("%s: %d blocks, says the driver", row.label.c_str(),
-                 plan.blocks))) {
+            text("%s: the driver says %d", row.label.c_str(), plan.blocks)))
     plan.note = "WRONG, not timed";
-  }
   const int elements = plan.threads * row.items * row.width;  // of a block
   plan.places = plan.blocks * device.multiProcessorCount;
   plan.occupancy =
@@ -890,15 +886,24 @@ void launchPlan(const Plan& plan, const Passes& passes, int p, size_t n,
   float* out = passes.out(p) + from;
   const float *x = passes.x(p) + from, *y = passes.y(p) + from;
   if (plan.kind == kLibrary) return transform(out, x, y, n);
+  const size_t count = copied(n);
+  if (plan.kind == kDriver) {
+    return CUDA_CHECK(
+        cudaMemcpyAsync(out, x, count * 4, cudaMemcpyDeviceToDevice));
+  }
+  if (plan.kind == kCopy) {
+    return copy16<<<blocksFor(count / 4, 256), 256>>>(
+        reinterpret_cast<float4*>(out), reinterpret_cast<const float4*>(x),
+        count / 4);
+  }
   const size_t items = plan.kind == kRing ? 1 : plan.items;
   cudaLaunchAttribute overlap = {};  // may start before the last one has ended
   overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   overlap.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config = plan.config;
   config.gridDim = blocksFor(n, plan.threads * items * plan.width);
-  if (plan.kind == kRing) {
+  if (plan.kind == kRing)
     config.gridDim = std::min(config.gridDim.x, plan.places);
-  }
   config.attrs = &overlap;
   config.numAttrs = plan.kind == kOverlap;
   CUDA_CHECK(cudaLaunchKernelEx(&config, plan.kernel, out, x, y, kScale, n));
@@ -906,88 +911,84 @@ void launchPlan(const Plan& plan, const Passes& passes, int p, size_t n,
 // end snippet
 
 // snippet: one-check
-// Every length around the ends of warps, blocks and tiles, from 0 to a few
-// tiles; float rows also start on each boundary of 4 bytes. A ring gets one
-// block, so that it goes round.
-bool checkLengths(Plan plan, const Passes& passes,
-                  const std::vector<float>& want) {
-  const size_t block = plan.threads > 0 ? plan.threads : 256;
-  const size_t tile = block * std::max(plan.items * plan.width, 1);
+// One launch for n elements, `from` elements behind the start of each array:
+// what it wrote at both ends and around 2^31, against the CPU.
+size_t wrongAt(const Plan& plan, const Passes& passes, size_t n, size_t from) {
+  const size_t end = from + n + kPadding,
+               window = std::min(end, size_t(32768));
   size_t wrong = 0;
-  plan.places = 1;
-  for (size_t end : {size_t(5), size_t(32), block, 4 * block, tile, 3 * tile})
-    for (size_t n = end - 5; n <= end + 5; ++n) {
-      const size_t from = plan.width == 4 ? 0 : n % 4, to = from + n;
-      if (to > kElems) continue;
-      CUDA_CHECK(cudaMemset(passes.out(0), 0xFF, (to + kPadding) * 4));
-      launchPlan(plan, passes, 0, n, from);
-      wrong += wrongWords(passes.out(0), to + kPadding, from, to, want.data());
-    }
-  return gate("lengths-exact", wrong == 0,
-              text("%s: %zu words wrong", plan.label.c_str(), wrong));
+  CUDA_CHECK(cudaMemset(passes.out(0), 0xFF, end * 4));
+  launchPlan(plan, passes, 0, n, from);
+  for (size_t at : {size_t(0), size_t(1) << 31, end - window}) {
+    if (at + window > end) continue;
+    wrong += wrongWords(download(passes.out(0) + at, window), at ? 0 : from,
+                        std::min(window, from + n - at),
+                        reference(at, window).data());
+  }
+  return wrong;
 }
 // end snippet
 
-// Once on more elements than 32 bits count: the first, the last, and those
-// around 2^31. `big` is so large, and holds x and y.
-bool checkBeyond32Bits(const Plan& plan, const Passes& big) {
-  constexpr size_t kWindow = 4096, kAll = kWindow + kPadding;
-  size_t wrong = 0;
-  big.poison(2 * big.pitch);
-  launchPlan(plan, big, 0, big.n);
-  for (size_t at : {size_t(0), size_t(1) << 31, big.n - kWindow}) {
-    wrong += wrongWords(big.out(0) + at, kAll, 0, std::min(kAll, big.n - at),
-                        reference(at, kAll).data());
+// Every length around the ends of warps, blocks and tiles, from 0 to a few
+// tiles; float rows also start on each boundary of 4 bytes. A ring gets one
+// block, so that it goes round. First a long one: in a full run, where memory
+// allows, more than 32 bits can count (and CUB keeps the tile that it chose
+// for its first call, however short that was).
+void checkLengths(std::vector<Plan>* plans) {
+  size_t free = 0, total = 0;
+  CUDA_CHECK(cudaMemGetInfo(&free, &total));
+  const size_t large = (size_t(1) << 32) + 611;
+  const bool fits = !kQuick && free > 15 * large;
+  const Passes passes(fits ? large : size_t(1) << 20, 1);
+  for (Plan& plan : *plans) {
+    if (!plan.note.empty() || plan.kind == kCopy || plan.kind == kDriver)
+      continue;
+    if (plan.kernel) residentBlocks(plan);  // sets its attributes
+    size_t wrong = wrongAt(plan, passes, passes.n, 0);
+    const size_t block = plan.threads > 0 ? plan.threads : 256;
+    const size_t tile = block * std::max(plan.items * plan.width, 1);
+    Plan one = plan;
+    one.places = 1;
+    for (size_t end :
+         {size_t(5), size_t(32), block, 4 * block, tile, 3 * tile})
+      for (size_t n = end - 5; n <= end + 5; ++n)
+        wrong += wrongAt(one, passes, n, plan.width == 4 ? 0 : n % 4);
+    if (!gate("lengths-exact", wrong == 0,
+              text("%s: %zu words wrong", plan.label.c_str(), wrong)))
+      plan.note = "WRONG, not timed";
   }
-  return gate("index-64-bit", wrong == 0,
-              text("%s: %zu words wrong", plan.label.c_str(), wrong));
+  std::printf("Checked: lengths from 0 to a few tiles%s.\n",
+              fits ? ", and 2^32 + 611" : " (2^32 + 611 in full runs, 64 GB)");
 }
 
-// launch(p) on copy p: once on poisoned output, checked; then the clock; then
-// every copy is checked. Of each copy, the words from `first` on are output,
-// and the first `count` of them must be as in want.
-template <typename Launch>
-Timing measure(const std::string& label, const Passes& passes, size_t first,
-               size_t count, const std::vector<float>& want, Launch launch) {
+// One launch on poisoned output, checked; the clock; every copy checked.
+void measure(Plan* plan, const Passes& passes,
+             const std::vector<float>& want) {
+  const bool row = plan->kind != kCopy && plan->kind != kDriver;
+  const size_t count = row ? passes.n : copied(passes.n);
   auto right = [&](int launches) {
     size_t wrong = 0;
     for (int p = 0; p < std::min(launches, passes.count); ++p) {
-      wrong += wrongWords(passes.x(p) + first, 3 * passes.pitch - first, 0,
-                          count, want.data() + size_t(p) * kShift);
+      const std::vector<float> from = download(passes.x(p), row ? 0 : count);
+      wrong += wrongWords(
+          download(passes.out(p), passes.all - 2 * passes.pitch), 0, count,
+          row ? want.data() + size_t(p) * kShift : from.data());
     }
     return gate("elements-exact", wrong == 0,
-                text("%s: %zu words are wrong", label.c_str(), wrong));
+                text("%s: %zu words wrong", plan->label.c_str(), wrong));
   };
-  passes.poison(first);
+  auto launch = [&](int p) { launchPlan(*plan, passes, p, passes.n); };
+  if (plan->kernel) residentBlocks(*plan);  // sets its attributes
+  passes.poison(2 * passes.pitch);
   CUDA_CHECK(cudaProfilerStart());  // a profiler records this launch
   launch(0);
   CUDA_CHECK(cudaGetLastError());
   CUDA_CHECK(cudaProfilerStop());
-  if (!right(1)) return Timing();
-  passes.poison(first);
-  const Timing timing = timeKernel(launch);
-  return right(timing.launches) ? timing : Timing();
-}
-
-// A copy of as many bytes as a row moves, half of them read and half written,
-// by the driver or by copy16.
-constexpr size_t kCopied = (3 * kElems / 2 + 3) / 4 * 4;  // whole float4
-Timing measureCopy(const char* label, const Passes& passes, bool driver) {
-  const size_t half = 3 * passes.pitch / 2;
-  std::vector<float> want(kCopied + size_t(passes.count) * kShift);
-  for (size_t i = 0; i < want.size(); ++i) want[i] = valueAt(i, kPeriodX);
-  for (int p = 0; p < passes.count; ++p)
-    passes.fill(passes.x(p), kPeriodX, p, kCopied);
-  return measure(label, passes, half, kCopied, want, [&](int p) {
-    float4* from = reinterpret_cast<float4*>(passes.x(p));
-    float4* to = reinterpret_cast<float4*>(passes.x(p) + half);
-    if (driver) {
-      CUDA_CHECK(
-          cudaMemcpyAsync(to, from, 4 * kCopied, cudaMemcpyDeviceToDevice));
-    } else {
-      copy16<<<blocksFor(kCopied / 4, 256), 256>>>(to, from, kCopied / 4);
-    }
-  });
+  plan->note = "WRONG, not timed";
+  if (!right(1)) return;
+  passes.poison(2 * passes.pitch);
+  plan->timing = timeKernel(launch);
+  if (right(plan->timing.launches)) plan->note.clear();
 }
 
 // ---- latency --------------------------------------------------------------
@@ -997,7 +998,7 @@ Timing measureCopy(const char* label, const Passes& passes, bool driver) {
 // that an odd step visits each of them once.
 constexpr unsigned kChaseStep = 33;
 static_assert(kChaseStep % 2 == 1,
-              "kChaseStep: an even step misses half of the lines");
+              "kChaseStep: even ones miss half the lines");
 __global__ void fillLinks(unsigned* links, unsigned lines) {
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= lines) return;
@@ -1009,15 +1010,13 @@ __global__ void fillLinks(unsigned* links, unsigned lines) {
 // written after it, and no launch reads a line that another has read.
 double measureLatency(const Device& device, const Passes& passes) {
   constexpr int kHops = kQuick ? 256 : 8192;  // some milliseconds per launch
-  const size_t least = 4 * size_t(device.l2CacheSize);
+  const size_t least = size_t(device.l2CacheSize) / kWordsPerLine;
   size_t lines = size_t(1) << 20;
-  while (lines * kWordsPerLine * 4 < least) lines *= 2;
+  while (lines < least) lines *= 2;  // of 4 * kWordsPerLine bytes
   DeviceArray<unsigned> links(lines * kWordsPerLine), ends(kMaxLaunches);
-  CUDA_CHECK(cudaMemset(ends.data, 0xFF, kMaxLaunches * sizeof(unsigned)));
   fillLinks<<<blocksFor(lines, 256), 256>>>(links.data, unsigned(lines));
   CUDA_CHECK(cudaGetLastError());
-  passes.poison(0);  // out of L2
-
+  passes.poison(2 * passes.pitch);  // out of L2
   auto lineAfter = [&](int launches) {
     return (launches * unsigned(kHops) * kChaseStep) & unsigned(lines - 1);
   };
@@ -1026,60 +1025,56 @@ double measureLatency(const Device& device, const Passes& passes) {
   });
   std::vector<unsigned> got(timing.launches);
   CUDA_CHECK(cudaMemcpy(got.data(), ends.data, got.size() * sizeof(unsigned),
-                        cudaMemcpyDeviceToHost));
+                        cudaMemcpyDefault));
   int wrong = 0;
   for (int i = 0; i < timing.launches; ++i)
     wrong += got[i] != lineAfter(i + 1);
-  gate("chase-ends-on-its-line", wrong == 0,
-       text("%d of %d launches did not", wrong, timing.launches));
+  gate("chase-ends-on-its-line", wrong == 0, text("%d did not", wrong));
   gate("chase-reads-a-line-once",
-       size_t(timing.launches) * kHops <= lines &&
-           lines * kWordsPerLine * 4 >= least,
+       size_t(timing.launches) * kHops <= lines && lines >= least,
        text("%d launches, %zu lines", timing.launches, lines));
   return timing.ms * 1e6 / kHops;
 }
 
 // ---- tables ---------------------------------------------------------------
 
-void printResidency(const Plans& plans, const Device& device) {
+void printResidency(const std::vector<Plan>& plans, const Device& device) {
   std::printf(
       "\nTable 1: how many blocks an SM holds, and why\n%-15s%9s%7s%7s%6s%7s"
       "%8s%10s%8s%11s%9s%8s\n",
       "row", "threads", "items", "width", "regs", "local", "shared",
       "by warps", "by cap", "by shared", "by regs", "driver");
-  auto roundUp = [](int bytes) { return (bytes + 255) / 256 * 256; };
+  auto roundUp = [](size_t bytes) { return int(bytes + 255) / 256 * 256; };
   std::string notes;
   for (const Plan& plan : plans) {
     if (plan.blocks == 0) continue;
     // By hand: an SM has four parts, each with a quarter of the registers; a
     // warp lives in one of them and takes its registers in steps of 256.
     const cudaFuncAttributes& is = plan.attributes;
-    const int warps = plan.threads / 32;
     const int byWarps = device.maxThreadsPerMultiProcessor / plan.threads;
     const int byCap = device.maxBlocksPerMultiProcessor;
     const int quarter = device.regsPerMultiprocessor / 4;
-    const int byRegs = 4 * (quarter / roundUp(is.numRegs * 32)) / warps;
-    const int shared = int(plan.config.dynamicSmemBytes);
-    const int used = roundUp(
-        shared + int(is.sharedSizeBytes + device.reservedSharedMemPerBlock));
-    const int carved = plan.carveout < 0
-                           ? int(device.sharedMemPerMultiprocessor)
-                           : std::max(kCarvedBytes, used);
-    const int byShared = used > 0 ? carved / used : 9999;  // no limit
+    const int byRegs =
+        4 * (quarter / roundUp(is.numRegs * 32)) / (plan.threads / 32);
+    const int used =
+        roundUp(plan.config.dynamicSmemBytes + is.sharedSizeBytes +
+                device.reservedSharedMemPerBlock);
+    const int byShared =  // where nothing is used, no limit
+        used > 0 ? int(device.sharedMemPerMultiprocessor) / used : 9999;
     const bool same =
         plan.blocks == std::min({byWarps, byCap, byRegs, byShared});
-    std::printf("%-15s%9d%7d%7d%6d%7d%8d%10d%8d%11d%9d%8s\n",
+    std::printf("%-15s%9d%7d%7d%6d%7zu%8zu%10d%8d%11d%9d%8s\n",
                 plan.label.c_str(), plan.threads, plan.items, plan.width,
-                is.numRegs, int(is.localSizeBytes), shared, byWarps, byCap,
-                byShared, byRegs,
+                is.numRegs, is.localSizeBytes, plan.config.dynamicSmemBytes,
+                byWarps, byCap, byShared, byRegs,
                 text("%s%d", same ? "" : "! ", plan.blocks).c_str());
-    if (!same) notes = "\n!: the driver knows more than the model.";
+    if (!same) notes += "\n!: the driver knows more than the model.";
     if (plan.kernel != scaleAddBounded<8>) continue;
     int asked = 0;
     CUDA_CHECK(cudaMemcpyFromSymbol(&asked, boundAsked, sizeof(asked)));
-    notes += text("\n%s: compiled for %d.%d, asked for %d blocks, got %d.",
+    notes += text("\n%s: compiled for %d.%d, asked for %d blocks.",
                   plan.label.c_str(), is.ptxVersion / 10, is.ptxVersion % 10,
-                  asked, plan.blocks);
+                  asked);
     gate("bound-is-met",
          is.maxThreadsPerBlock == kThreadsPerBlock &&
              plan.blocks >= std::min({asked, byWarps, byCap}),
@@ -1089,51 +1084,44 @@ void printResidency(const Plans& plans, const Device& device) {
       "\nthreads per block; items per thread; width: floats per load; regs,\n"
       "local: registers, bytes of local memory per thread; shared: dynamic\n"
       "bytes per block (the driver adds %zu); by ...: blocks per SM that a\n"
-      "resource allows; driver: its own answer, which decides.%s\n",
+      "resource allows; driver: its own answer, which decides.%s\n\n",
       device.reservedSharedMemPerBlock, notes.c_str());
 }
 
 std::string inFlightText(const Plan& plan) {
   return text("%s%zu", plan.atMost ? "<=" : "", plan.inFlight);
 }
-const char* const kNoCells = "       -      -       -          -";
-std::string ownCells(const Plan& plan) {
-  if (plan.blocks == 0) return kNoCells;
-  return text("%8d%7d%8.1f%11s", plan.blocks, plan.blocks * plan.threads / 32,
-              100 * plan.occupancy, inFlightText(plan).c_str());
-}
 
 // The timed rows in order of their bytes in flight, the fullest SM first; the
 // bytes that Little's law asks of this card at the least; and the answer.
-void printCurve(Plans plans, const Device& device, double latencyNs) {
+void printCurve(const std::vector<Plan>& plans, const Device& device,
+                double latencyNs) {
   const Plan *best = nullptr, *apart = nullptr, *least = nullptr;
+  std::vector<const Plan*> rows;
   for (const Plan& plan : plans) {  // apart: its launches do not overlap
-    if (plan.gbs == 0.0 || plan.kind == kLibrary) continue;
+    if (plan.gbs == 0.0 || plan.blocks == 0) continue;
+    rows.push_back(&plan);
     if (!best || plan.gbs > best->gbs) best = &plan;
-    if (plan.kind == kOverlap) continue;
-    if (!apart || plan.gbs > apart->gbs) apart = &plan;
+    if (plan.kind != kOverlap && (!apart || plan.gbs > apart->gbs))
+      apart = &plan;
   }
-  if (!best) return;
+  if (!apart) return;
+  std::stable_sort(rows.begin(), rows.end(), [](const Plan* a, const Plan* b) {
+    return a->inFlight < b->inFlight ||
+           (a->inFlight == b->inFlight && a->occupancy > b->occupancy);
+  });
   const double loads = 8.0 / 12.0;  // of the bytes that a row moves
   const bool known = device.peakGBs > 0.0;
   const char* goal = known ? "the peak" : "the best row";
   const double rate = loads * (known ? device.peakGBs : best->gbs);
   const double need = latencyNs * rate / device.multiProcessorCount;
-  std::vector<const Plan*> sorted;
-  for (const Plan& plan : plans)
-    if (plan.gbs > 0.0 && plan.kind != kLibrary) sorted.push_back(&plan);
-  std::stable_sort(
-      sorted.begin(), sorted.end(), [](const Plan* a, const Plan* b) {
-        return a->inFlight < b->inFlight ||
-               (a->inFlight == b->inFlight && a->occupancy > b->occupancy);
-      });
   std::printf(
       "\nTable 3: one curve, in order of bytes in flight\n"
       "%-15s%11s%8s%9s%9s%8s%7s  bar\n",
       "row", "in flight", "occ %", "ns", "GB/s", "/ best", "pair");
   bool needed = false;
   const Plan* first = nullptr;  // of those with equal bytes in flight
-  for (const Plan* plan : sorted) {
+  for (const Plan* plan : rows) {
     if (!needed && double(plan->inFlight) >= need) {
       std::printf("%-15s%11.0f%8s%9.1f%9s%8s%7s  fewer cannot reach %s\n",
                   "Little's law", need, "-", latencyNs, "-", "-", "-", goal);
@@ -1152,7 +1140,7 @@ void printCurve(Plans plans, const Device& device, double latencyNs) {
     std::printf("%-15s%11s%8.1f%9.1f%9.1f%8.3f%7s  %s\n", plan->label.c_str(),
                 inFlightText(*plan).c_str(), 100 * plan->occupancy, ns,
                 plan->gbs, share, pair.c_str(), bar.c_str());
-    if (apart && plan->gbs >= 0.9 * apart->gbs &&
+    if (plan->gbs >= 0.9 * apart->gbs &&
         (!least || plan->occupancy < least->occupancy))
       least = plan;
   }
@@ -1162,71 +1150,54 @@ void printCurve(Plans plans, const Device& device, double latencyNs) {
       "debug build or a small grid can make them fewer. ns: bytes in flight\n"
       "on all SMs / bytes loaded per ns: what a load takes, more where not\n"
       "all warps wait for loads. pair: time over that of the first row with\n"
-      "equally many bytes.\n"
-      "Little's law: bytes in flight = latency x rate. A load takes %.1f ns\n"
-      "with nothing else running (pointer chase); %.0f GB/s of loads, 2/3 of\n"
+      "equally many bytes. Little's law: bytes in flight = latency x rate. A\n"
+      "load alone takes %.1f ns (pointer chase); %.0f GB/s of loads, 2/3 of\n"
       "%s, need at least %.0f bytes on each of %d SMs.\n"
-      "\nFastest: %s, %.1f GB/s, at %.1f %% occupancy.\n",
-      latencyNs, rate, goal, need, device.multiProcessorCount,
-      best->label.c_str(), best->gbs, 100 * best->occupancy);
-  if (!apart) return;
-  std::printf(
+      "\nFastest: %s, %.1f GB/s, at %.1f %% occupancy.\n"
       "Without overlapping launches: %s, %.1f GB/s.\n"
       "Least occupancy within 10 %% of that: %s, %.1f %%, %.3f of its GB/s.\n",
+      latencyNs, rate, goal, need, device.multiProcessorCount,
+      best->label.c_str(), best->gbs, 100 * best->occupancy,
       apart->label.c_str(), apart->gbs, least->label.c_str(),
       100 * least->occupancy, least->gbs / apart->gbs);
 }
 
 void lesson() {
-  const Device device =
-      openDevice(75, reinterpret_cast<const void*>(scaleAdd<1>));
-  Plans plans;
+  const Device device = openDevice(75, (const void*)scaleAdd<1>);
+  std::vector<Plan> plans;
   for (const Row& row : kRows)
     if (has(wantedRows, row.label)) plans.push_back(makePlan(row, device));
   printResidency(plans, device);
+  checkLengths(&plans);
 
-  const Passes passes(kElems,
-                      copiesBeyondL2(device, 3 * kElems * sizeof(float)));
+  const Passes passes(kElems, copiesBeyondL2(device, 12 * kElems));
   const double latencyNs = measureLatency(device, passes);
+  const std::vector<float> want =
+      reference(0, kElems + size_t(passes.count) * kShift);
   std::printf("\nTable 2: %zu elements, %.1f MB per launch\n", kElems,
               12e-6 * kElems);
   Table table(device, "  blocks  warps   occ %  in flight");
-  double copies[2] = {};
-  for (int driver = 0; driver < 2; ++driver) {
-    const char* label = driver ? "cudaMemcpyAsync" : "copy (ceiling)";
-    if (!has(wantedRows, label)) continue;
-    const Timing timing = measureCopy(label, passes, driver);
-    if (timing.ms > 0.0) {
-      copies[driver] = table.print(label, timing, 8.0 * kCopied, kNoCells);
-    } else {
-      table.line(label, "WRONG, not timed");
-    }
-  }
-  const double ratio = copies[0] / copies[1];  // a missing one makes it inf
-  gate("copy-near-memcpy",
-       kQuick || !(ratio > 0.0 && ratio < 1e9) ||
-           (ratio >= 0.8 && ratio <= 1.25),
-       text("%.2f of cudaMemcpyAsync", ratio));
-
-  passes.poison(0);
-  passes.fill();
-  const std::vector<float> want =
-      reference(0, kElems + size_t(passes.count) * kShift);
+  double copyGBs = 0.0, driverGBs = 0.0;
   for (Plan& plan : plans) {
-    auto launch = [&](int p) { launchPlan(plan, passes, p, kElems); };
-    if (plan.note.empty() && plan.kernel) residentBlocks(plan);
-    if (plan.note.empty() && checkLengths(plan, passes, want)) {
-      plan.timing =
-          measure(plan.label, passes, 2 * passes.pitch, kElems, want, launch);
+    const bool row = plan.kind != kCopy && plan.kind != kDriver;
+    if (plan.note.empty()) measure(&plan, passes, want);
+    if (!plan.note.empty()) {
+      table.line(plan.label, plan.note);
+      continue;
     }
-    if (plan.timing.ms > 0.0) {
-      plan.gbs =
-          table.print(plan.label, plan.timing, 12.0 * kElems, ownCells(plan));
-    } else {
-      table.line(plan.label,
-                 plan.note.empty() ? "WRONG, not timed" : plan.note);
-    }
+    plan.gbs = table.print(
+        plan.label, plan.timing, row ? 12.0 * kElems : 8.0 * copied(kElems),
+        plan.blocks == 0
+            ? text("%8s%7s%8s%11s", "-", "-", "-", "-")
+            : text("%8d%7d%8.1f%11s", plan.blocks,
+                   plan.blocks * plan.threads / 32, 100 * plan.occupancy,
+                   inFlightText(plan).c_str()));
+    if (plan.kind == kCopy) copyGBs = plan.gbs;
+    if (plan.kind == kDriver) driverGBs = plan.gbs;
   }
+  const double ratio = copyGBs * driverGBs > 0.0 ? copyGBs / driverGBs : 1.0;
+  gate("copy-near-memcpy", kQuick || (ratio >= 0.8 && ratio <= 1.25),
+       text("%.2f of cudaMemcpyAsync", ratio));
   std::printf(
       "\nblocks, warps: resident on an SM. in flight: see Table 3. A copy\n"
       "writes a byte for each that it reads, a row one for two: a row may\n"
@@ -1234,27 +1205,10 @@ void lesson() {
       "libraries (CUB_VERSION here: %d), overlap: blocks start early.\n",
       kCubVersion);
   printCurve(plans, device, latencyNs);
-
-  const size_t n = (size_t(1) << 32) + 611;
-  size_t free = 0, total = 0;
-  CUDA_CHECK(cudaMemGetInfo(&free, &total));
-  if (kQuick || free < 13 * n) {
-    std::printf(
-        "\n2^32 + 611 elements: only in full runs, with 56 GB free.\n");
-    return;
-  }
-  const Passes big(n, 1);
-  big.fill();
-  for (const Plan& plan : plans) {
-    if (plan.timing.ms == 0.0) continue;
-    if (plan.kernel) residentBlocks(plan);  // sets its attributes
-    checkBeyond32Bits(plan, big);
-  }
-  std::printf("\n2^32 + 611 elements: every row that was timed.\n");
 }
 
 int main(int argc, char** argv) {
-  Rows rows = {{"copy (ceiling)", "copy16"}, {"cudaMemcpyAsync", "driver"}};
+  Rows rows;
   for (const Row& row : kRows) rows.push_back({row.label, row.kernelName});
   return runLesson(argc, argv, "about 10 s on an NVIDIA H200", rows, lesson);
 }
