@@ -374,7 +374,7 @@ def test_workflows(tmp_path):
     github = shutil.copytree(evidence.ROOT / ".github", tmp_path / ".github")
     workflows = sorted(github.glob("workflows/*.yml"))
     zizmor = ["zizmor", "--offline", "--no-progress", "--persona", "auditor",
-              "--config", github / "zizmor.yml", github]
+              github]
     schemas = [["check-jsonschema", "--builtin-schema", f"vendor.{name}",
                 *files] for name, files in (
         ("github-workflows", workflows),
