@@ -1,29 +1,30 @@
 // Day 77: thread block clusters and distributed shared memory
 // Question: what does the cluster machinery cost, and where does it pay?
 //
-// Rows:
-//   atomic baseline     day 24's tree, one atomic a block
-//   dsm, cluster of 1   the same as clusters of one block: prices the launch
-//   dsm, cluster of 2   sums meet in shared memory; one atomic a cluster
-//   dsm, cluster of 4   the same, four blocks a cluster
-//   dsm, cluster of 8   the same, eight blocks: the largest portable size
-//   dsm, cluster of 16  the same, where the card allows the non-portable size
-//   few blocks          the baseline from one resident wave of blocks
-//   copy (ceiling)      16-byte copy of the matrix
-//   one block a row, two reads  sum the row, read it again, write it
-//   one block a row, row in shared memory  where the row fits in one SM
-//   cluster of 2 a row  each block holds half of the row in shared memory
-//   cluster of 4 a row  each block holds a quarter
-//   cluster of 8 a row  each block holds an eighth
+// Part 1, one sum, and one exchange of a sum:
+//   atomic baseline               day 24's tree, one atomic per block
+//   dsm, cluster of 1, 2, 4, 8, 16   blocks add their sums in distributed
+//                                 shared memory: one atomic per cluster
+//   dsm, relaxed, cluster of 8    the second barrier without its fence
+//   few blocks                    the baseline from one wave of blocks
+//   few blocks, cluster of 2, 4, 8, 16   the clusters from one wave
+//   exchange by cluster barriers, one way, through memory: ns per exchange
+// Part 2, each row of a matrix times 1 / (its sum):
+//   copy (ceiling)                16-byte copy of the matrix
+//   one block per row, two reads  sum the row, read it again, write it
+//   one block per row, row in shared memory   where it fits in one SM
+//   k blocks per row, no cluster  two reads; sums meet in global memory
+//   cluster of 2, 4, 8, 16 per row   slices in shared memory, two barriers
+//   cluster of 2, 4, 8, 16 per row, one way   the same, sums sent one way
+//   cluster of 8, 16 per row, registers too   part of the slice held there
+//   yours                         your own kernel, with -DLESSON_YOURS
 //
-// Not measured: the bandwidth and the latency of distributed shared memory
-//   by themselves; other element types; rows that no cluster can hold.
-//
+// Not measured: the bandwidth of distributed shared memory; other types.
 // Build:
 //   nvcc -std=c++17 -O3 -arch=sm_90 -o cluster_reduction cluster_reduction.cu
 // Run:   ./cluster_reduction
-// Verified: NVIDIA H200, compute capability 9.0, driver 580.159.04, CUDA 13.0,
-//   2026-11-29, evidence/day77-clusters/run-2026-11-29-nvidia-h200-sm_90.txt
+// Verified: UNVERIFIED
+// Read on to the table of rows; what follows it may be skipped.
 
 #include <cooperative_groups.h>
 #include <cuda_pipeline_primitives.h>
@@ -31,383 +32,86 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
-#include <cstdarg>
+#include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <cuda/annotated_ptr>
+#include <cuda/atomic>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+#error "clusters need compute capability 9.0: compile with -arch=sm_90"
+#endif
 namespace cg = cooperative_groups;
 
-// ---- helpers: the same text, byte for byte, in every lesson ---------------
-
-// A CUDA call that fails throws: which call, where, and what CUDA answered.
-// main() prints the message and returns 1; on the way there the destructors
-// below give back the device memory.
-inline void checkCuda(cudaError_t error, const char* call, const char* file,
-                      int line) {
+#ifndef LESSON_QUICK    // -DLESSON_QUICK: small inputs, every check; the times
+#define LESSON_QUICK 0  // of such a run mean nothing
+#endif
+constexpr bool kQuick = LESSON_QUICK;
+// snippet: cuda-check
+#define CUDA_CHECK(...) checkCuda((__VA_ARGS__), #__VA_ARGS__, __LINE__)
+inline void checkCuda(cudaError_t error, const char* call, int line) {
   if (error == cudaSuccess) return;
-  throw std::runtime_error(std::string(file) + ":" + std::to_string(line) +
-                           ": " + call + ": " + cudaGetErrorName(error) +
+  throw std::runtime_error(__FILE__ ":" + std::to_string(line) + ": " + call +
                            ": " + cudaGetErrorString(error));
 }
-#define CUDA_CHECK(...) \
-  checkCuda((__VA_ARGS__), #__VA_ARGS__, __FILE__, __LINE__)
+// end snippet
 
-// Device memory for n elements, freed when the array leaves its scope.
-template <typename T>
-struct DeviceArray {
-  T* data = nullptr;
-  explicit DeviceArray(size_t n) {
-    CUDA_CHECK(cudaMalloc(&data, n * sizeof(T)));
-  }
-  ~DeviceArray() { cudaFree(data); }
-  DeviceArray(const DeviceArray&) = delete;
-  DeviceArray& operator=(const DeviceArray&) = delete;
-};
+// ---- what you may change; a wrong value stops the compiler ----------------
 
-// Every check of a lesson passes through gate(): it prints and counts what
-// failed, and main() returns 1 if anything did. Returns ok.
-inline int& failures() {
-  static int count = 0;
-  return count;
-}
-inline bool gate(const char* name, bool ok, const char* format, ...) {
-  if (ok) return true;
-  ++failures();
-  va_list args;
-  va_start(args, format);
-  std::printf("FAILED %s: ", name);
-  std::vprintf(format, args);
-  std::printf("\n");
-  va_end(args);
-  return false;
-}
-
-// -DLESSON_QUICK: small inputs and one short batch, for compute-sanitizer.
-// Every check still runs; the times mean nothing, and the program says so.
-#ifdef LESSON_QUICK
-constexpr bool kQuick = true;
-#else
-constexpr bool kQuick = false;
-#endif
-
-// What the lessons ask of the card. peakGBs: memory clock x 2 x bus width,
-// in 1e9 bytes/s, or 0 where the driver does not tell.
-struct Device {
-  std::string name;
-  int major = 0, minor = 0, sms = 0;
-  size_t l2Bytes = 0;
-  double peakGBs = 0.0;
-};
-constexpr int kSkip = 77;  // exit code: this machine cannot run the lesson
-
-// Prints why this machine cannot run the lesson; returns kSkip.
-inline int refuse(const char* format, ...) {
-  va_list args;
-  va_start(args, format);
-  std::fprintf(stderr, "SKIPPED: ");
-  std::vfprintf(stderr, format, args);
-  std::fprintf(stderr, "\n");
-  va_end(args);
-  return kSkip;
-}
-
-inline int deviceAttribute(cudaDeviceAttr attribute) {
-  int value = 0;
-  CUDA_CHECK(cudaDeviceGetAttribute(&value, attribute, 0));
-  return value;
-}
-
-// Opens device 0 and proves that `kernel`, any kernel of this file, can run
-// on it. needMajor.needMinor: the lowest compute capability of the lesson.
-// Returns 0, or kSkip with the reason and the next step printed. Allocates
-// nothing.
-inline int openDevice(int needMajor, int needMinor, const void* kernel,
-                      Device* device) {
-  int driver = 0, toolkit = 0, count = 0;
-  CUDA_CHECK(cudaDriverGetVersion(&driver));  // 0 where there is no driver
-  CUDA_CHECK(cudaRuntimeGetVersion(&toolkit));
-  const int dMajor = driver / 1000, dMinor = driver % 100 / 10;
-  const int tMajor = toolkit / 1000, tMinor = toolkit % 100 / 10;
-
-  cudaError_t error = cudaGetDeviceCount(&count);
-  if (driver == 0) {
-    return refuse(
-        "no NVIDIA driver found (this program was built with CUDA %d.%d).\n"
-        "  Install the driver; in a container, start it with --gpus all; on\n"
-        "  a cluster, leave the login node (srun --gpus=1); in WSL, put\n"
-        "  /usr/lib/wsl/lib on LD_LIBRARY_PATH.",
-        tMajor, tMinor);
-  }
-  if (error == cudaErrorInsufficientDriver) {
-    return refuse(
-        "the driver supports CUDA %d.%d; this program was built with CUDA\n"
-        "  %d.%d. Update the driver, or rebuild with CUDA %d.%d or older and\n"
-        "  -arch=sm_XX (XX: nvidia-smi --query-gpu=compute_cap).",
-        dMajor, dMinor, tMajor, tMinor, dMajor, dMinor);
-  }
-  if (error == cudaErrorNoDevice || (error == cudaSuccess && count == 0)) {
-    const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
-    return refuse(
-        "the driver (CUDA %d.%d) offers no GPU. CUDA_VISIBLE_DEVICES is\n"
-        "  %s%s%s: unset it or name a GPU that nvidia-smi lists. On a\n"
-        "  cluster, ask for a GPU; in a container, use --gpus all.",
-        dMajor, dMinor, visible ? "\"" : "", visible ? visible : "not set",
-        visible ? "\"" : "");
-  }
-  if (error != cudaSuccess) {
-    return refuse(
-        "the driver (CUDA %d.%d) does not work: %s: %s.\n"
-        "  Run nvidia-smi; where it fails too, mend the driver first.",
-        dMajor, dMinor, cudaGetErrorName(error), cudaGetErrorString(error));
-  }
-
-  device->major = deviceAttribute(cudaDevAttrComputeCapabilityMajor);
-  device->minor = deviceAttribute(cudaDevAttrComputeCapabilityMinor);
-  cudaDeviceProp properties;
-  CUDA_CHECK(cudaGetDeviceProperties(&properties, 0));
-  device->name = properties.name;
-  if (device->major * 10 + device->minor < needMajor * 10 + needMinor) {
-    return refuse(
-        "%s has compute capability %d.%d; this lesson needs %d.%d or newer.\n"
-        "  Choose another GPU with CUDA_VISIBLE_DEVICES, or another machine.",
-        device->name.c_str(), device->major, device->minor, needMajor,
-        needMinor);
-  }
-
-  cudaFuncAttributes attributes;  // asking for them loads the machine code
-  error = cudaFuncGetAttributes(&attributes, kernel);
-  if (error == cudaErrorNoKernelImageForDevice ||
-      error == cudaErrorInvalidDeviceFunction ||
-      error == cudaErrorUnsupportedPtxVersion ||
-      error == cudaErrorInvalidPtx || error == cudaErrorJitCompilerNotFound ||
-      error == cudaErrorJitCompilationDisabled) {
-    return refuse(
-        "this program holds no code that can run on %s: %s.\n"
-        "  The driver supports CUDA %d.%d, the program was built with CUDA\n"
-        "  %d.%d. Rebuild with -arch=sm_%d%d.",
-        device->name.c_str(), cudaGetErrorName(error), dMajor, dMinor, tMajor,
-        tMinor, device->major, device->minor);
-  }
-  if (error == cudaErrorMemoryAllocation) {
-    return refuse(
-        "%s has no memory left for this program to start.\n"
-        "  Stop the other programs that nvidia-smi lists, then run again.",
-        device->name.c_str());
-  }
-  if (error == cudaErrorDevicesUnavailable) {
-    return refuse(
-        "%s is held by another program (exclusive compute mode).\n"
-        "  Wait for it to end, or choose another GPU.",
-        device->name.c_str());
-  }
-  CUDA_CHECK(error);
-
-  device->sms = deviceAttribute(cudaDevAttrMultiProcessorCount);
-  device->l2Bytes = size_t(deviceAttribute(cudaDevAttrL2CacheSize));
-  device->peakGBs = deviceAttribute(cudaDevAttrMemoryClockRate) * 1e3 * 2.0 *
-                    deviceAttribute(cudaDevAttrGlobalMemoryBusWidth) / 8 / 1e9;
-  std::printf(
-      "%s, compute capability %d.%d, %d SMs, L2 %.1f MB\n"
-      "driver CUDA %d.%d, toolkit CUDA %d.%d, peak ",
-      device->name.c_str(), device->major, device->minor, device->sms,
-      double(device->l2Bytes) / 1e6, dMajor, dMinor, tMajor, tMinor);
-  if (device->peakGBs > 0.0) {
-    std::printf("%.0f GB/s (memory clock x 2 x bus width)\n", device->peakGBs);
-  } else {
-    std::printf("n/a (the driver does not tell the memory clock)\n");
-  }
-  if (kQuick) std::printf("LESSON_QUICK: the times below mean nothing.\n");
-  return 0;
-}
-
-// Returns 0 where `bytes` of device memory are free, or kSkip.
-inline int requireMemory(const Device& device, size_t bytes) {
-  size_t free = 0, total = 0;
-  CUDA_CHECK(cudaMemGetInfo(&free, &total));
-  if (bytes <= free) return 0;
-  return refuse(
-      "this lesson needs %.0f MB of device memory; %s has %.0f MB free.\n"
-      "  Stop the other programs that nvidia-smi lists, or make the input\n"
-      "  constants at the top of the file smaller.",
-      double(bytes) / 1e6, device.name.c_str(), double(free) / 1e6);
-}
-
-// How many copies of a buffer of `bytes` successive launches must walk over,
-// so that at least four times the L2 passes between two reads of one copy.
-inline int copiesBeyondL2(const Device& device, size_t bytes) {
-  return 2 + int(4 * device.l2Bytes / (bytes > 0 ? bytes : 1));
-}
-
-struct Event {
-  cudaEvent_t event = nullptr;
-  Event() { CUDA_CHECK(cudaEventCreate(&event)); }
-  ~Event() { cudaEventDestroy(event); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-};
-
-// ms: median over the batches of the time a launch, in milliseconds.
-// spread: (slowest - fastest batch) / median. launches: how many launches
-// were made in all, the warm-up included; never more than kMaxLaunches.
-struct Timing {
-  double ms = 0.0, spread = 0.0;
-  int launches = 0;
-};
-constexpr int kMaxLaunches = 1 << 15;
-constexpr int kBatches = kQuick ? 1 : 9;
-constexpr double kBatchMs = kQuick ? 0.0 : 5.0;    // a batch lasts about this
-constexpr double kWarmUpMs = kQuick ? 0.0 : 50.0;  // idle clocks rise in it
-
-// Times launch(i), which starts launch i = 0, 1, 2, ... on the default
-// stream. i chooses the copy of the input, so that nothing comes from L2.
-template <typename Launch>
-Timing timeKernel(Launch launch) {
-  Event start, stop;
-  Timing timing;
-  auto batch = [&](int count) {  // milliseconds of `count` launches
-    float ms = 0.0f;
-    CUDA_CHECK(cudaEventRecord(start.event));
-    for (int k = 0; k < count; ++k) launch(timing.launches++);
-    CUDA_CHECK(cudaGetLastError());
-    CUDA_CHECK(cudaEventRecord(stop.event));
-    CUDA_CHECK(cudaEventSynchronize(stop.event));
-    CUDA_CHECK(cudaEventElapsedTime(&ms, start.event, stop.event));
-    return double(ms);
-  };
-  int count = 1;
-  for (double warm = 0.0;;) {
-    const double ms = batch(count);
-    warm += ms;
-    const int left = kMaxLaunches - timing.launches;
-    if (warm >= kWarmUpMs || left < (kBatches + 2) * count) break;
-    if (ms < kBatchMs && left >= (kBatches + 2) * 2 * count) count *= 2;
-  }
-  std::vector<double> ms(kBatches);
-  for (double& value : ms) value = batch(count) / count;
-  std::sort(ms.begin(), ms.end());
-  timing.ms = ms[kBatches / 2];
-  timing.spread = (ms.back() - ms.front()) / timing.ms;
-  return timing;
-}
-// ---- end of helpers -------------------------------------------------------
-
-// ---- what a student may edit ----------------------------------------------
-
-// Part 1. The length is odd: no block size divides it.
-constexpr int kElems = (kQuick ? 1 << 16 : 1 << 24) - 611;
+constexpr int kElems = (kQuick ? 1 << 16 : 1 << 24) - 611;  // of part 1
 constexpr int kThreadsPerBlock = 256;
-constexpr int kMaxClusterBlocks = 16;  // 8 is portable, more is an opt-in
-constexpr int kRepetitions = kQuick ? 10 : 1000;
-
-// Part 2. A matrix of kMatrixElems floats, in rows of 2^kMinRowLog to
-// 2^kMaxRowLog. Every row of the table tries these block sizes.
-constexpr int kMatrixElems = kQuick ? 1 << 19 : 1 << 27;
-constexpr int kMinRowLog = 14;
-constexpr int kMaxRowLog = 18;
-constexpr int kMaxValue = 32;  // the elements are 1, 2, ... kMaxValue
-constexpr int kRowThreads[] = {128, 256, 512, 1024};
+constexpr int kRepetitions = kQuick ? 10 : 1000;  // of each row, compared
+#ifndef LESSON_MAX_CLUSTER
+#define LESSON_MAX_CLUSTER 16  // 8 is portable, more is an opt-in
+#endif
+constexpr int kMaxClusterBlocks = LESSON_MAX_CLUSTER;
+constexpr int kRounds = kQuick ? 20 : 2000;  // exchanges per launch
+constexpr int kExchangeThreads[] = {32, 256, 1024};
+constexpr int kMatrixElems = kQuick ? 1 << 20 : 1 << 27;  // of part 2
+constexpr int kMinRowLog = 14, kMaxRowLog = 20;  // rows of 2^14 to 2^20
+constexpr int kMaxValue = 15;  // elements are 1/8, 2/8, ... kMaxValue/8
+constexpr int kRowThreads[] = {128, 256, 384, 512, 768, 1024};  // all tried
+constexpr int kInRegisters = 8;  // float4 per thread, of the row with these
 
 static_assert(kElems > 0 && kElems < (1 << 24),
-              "a float counts ones exactly only below 2^24");
+              "kElems: a float counts ones exactly only below 2^24");
 static_assert(kThreadsPerBlock >= 32 && kThreadsPerBlock <= 1024 &&
                   (kThreadsPerBlock & (kThreadsPerBlock - 1)) == 0,
-              "the tree halves the block: a power of two from 32 to 1024");
+              "kThreadsPerBlock: the tree halves the block, so a power of 2 "
+              "from 32 to 1024");
 static_assert(kMaxClusterBlocks >= 1 && kMaxClusterBlocks <= 32,
-              "one lane of a warp reads the sum of one block");
-static_assert(kRepetitions >= 1 && kRepetitions <= kMaxLaunches,
-              "kRepetitions: a launch adds into a word of its own, and there "
-              "are kMaxLaunches words");
-static_assert(kMaxValue > 0 &&
-                  double(kMaxValue) * (1 << kMaxRowLog) < double(1 << 24),
-              "a row has a positive sum, exact in any order only below 2^24");
-constexpr bool wholeWarps() {
-  for (int threads : kRowThreads) {
-    if (threads < 32 || threads > 1024 || threads % 32 != 0) return false;
-  }
-  return true;
-}
-static_assert(wholeWarps(), "a block of a row has 1 to 32 whole warps");
+              "LESSON_MAX_CLUSTER: one lane of a warp reads one block's sum");
+static_assert(kRounds > 0 && kInRegisters > 0 && kInRegisters <= 8,
+              "kRounds, kInRegisters: at least 1; registers for 8 float4");
+static_assert(kMaxValue > 0 && double(kMaxValue) * (1 << kMaxRowLog) < 0x1p24,
+              "kMaxValue, kMaxRowLog: a row has a positive sum, exact in any "
+              "order only below 2^24 eighths");
 static_assert(kMinRowLog >= 6 && kMinRowLog <= kMaxRowLog &&
                   kMatrixElems > 0 && kMatrixElems % (1 << kMaxRowLog) == 0,
-              "rows of whole 256 bytes, of which every length divides the "
-              "matrix");
-
-// ---- input ----------------------------------------------------------------
-
-__host__ __device__ inline std::uint64_t mix(std::uint64_t i) {
-  i = (i + 1) * 0x9E3779B97F4A7C15ull;
-  i = (i ^ (i >> 29)) * 0xBF58476D1CE4E5B9ull;
-  return i ^ (i >> 32);
+              "kMatrixElems, kMinRowLog: rows of whole 256 bytes, of which "
+              "every length divides the matrix");
+template <size_t n>
+constexpr bool wholeWarps(const int (&sizes)[n], bool all = true) {
+  for (int s : sizes) all = all && s >= 32 && s <= 1024 && s % 32 == 0;
+  return all;
 }
-
-// kOnes: one element too many or too few is off by one. kPosition: -2, -1, 1
-// or 2, so that the right number of elements from the wrong addresses is wrong
-// too. kRows: 1 to kMaxValue, so that no row sums to zero.
-enum class Data { kOnes, kPosition, kRows };
-__host__ __device__ inline float valueAt(std::uint64_t i, Data data) {
-  if (data == Data::kOnes) return 1.0f;
-  if (data == Data::kRows) return float(mix(i) % kMaxValue + 1);
-  const int k = int(mix(i) & 3);
-  return float(k < 2 ? k - 2 : k - 1);
-}
-
-// `rows` rows of `length` floats. Rows start `pitch` floats apart: a multiple
-// of 64, so that every row starts on a 256-byte boundary. The input of part 1
-// is such a matrix too: each row is a copy of the whole input, every second
-// one negated, so that a launch which reads the wrong one is caught.
-struct Matrix {
-  size_t rows;
-  int length, pitch;
-  Matrix(size_t rowCount, int rowLength, int gap = 0)
-      : rows(rowCount),
-        length(rowLength),
-        pitch((rowLength + 63) / 64 * 64 + gap) {}
-  size_t bytes() const { return rows * pitch * sizeof(float); }
-};
-
-// What lies between two rows stays NaN: a read past the end convicts itself.
-__global__ void fillMatrix(float* x, Matrix m, Data data) {
-  const size_t step = size_t(gridDim.x) * blockDim.x;
-  for (size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x;
-       i < m.rows * m.length; i += step) {
-    const size_t r = i / m.length, c = i % m.length;
-    const float value = valueAt(data == Data::kRows ? i : c, data);
-    x[r * m.pitch + c] = data != Data::kRows && r % 2 == 1 ? -value : value;
-  }
-}
-
-// ---- sums inside a warp and a block ---------------------------------------
-
-// Every lane gets the sum over the warp.
-__device__ inline float warpSum(float value) {
-  for (int distance = 16; distance > 0; distance /= 2) {
-    value += __shfl_xor_sync(0xFFFFFFFFu, value, distance);
-  }
-  return value;
-}
-
-// Every thread gets the sum over the block.
-__device__ inline float blockSum(float value) {
-  __shared__ float warpSums[32];
-  const int lane = threadIdx.x % 32, warps = blockDim.x / 32;
-  value = warpSum(value);
-  if (lane == 0) warpSums[threadIdx.x / 32] = value;
-  __syncthreads();
-  return warpSum(lane < warps ? warpSums[lane] : 0.0f);
-}
+static_assert(wholeWarps(kRowThreads) && wholeWarps(kExchangeThreads),
+              "kRowThreads, kExchangeThreads: 1 to 32 whole warps");
 
 // ---- part 1: one reduction, two tails -------------------------------------
 
-// Day 24's tree with two loads a thread, shared by every row of part 1.
-// Leaves the block's sum in tile[0].
-// One thread: two elements, kThreadsPerBlock apart, from each grid's width of
-// the input. One warp: 4 sectors a load.
-// Launch assumption: kThreadsPerBlock threads, any number of blocks. A block
-// past the end of the input leaves an exact zero.
+// snippet: block-tree
+// Day 24's tree with two loads per thread; leaves the block's sum in tile[0].
+// One thread: two elements, kThreadsPerBlock apart, of each of its tiles.
+// One warp: 4 sectors per load. Launch: kThreadsPerBlock threads, any number
+// of blocks; a block past the end of the input leaves an exact zero.
 __device__ void reduceBlockToTile(const float* in, size_t n, float* tile) {
   const int t = threadIdx.x;
   const size_t step = size_t(gridDim.x) * (2 * kThreadsPerBlock);
@@ -424,9 +128,10 @@ __device__ void reduceBlockToTile(const float* in, size_t n, float* tile) {
     __syncthreads();
   }
 }
+// end snippet
 
-// The baseline: one atomic a block.
 // snippet: atomic-tail
+// The baseline: one atomic per block.
 __global__ void reduceBlockAtomic(const float* in, size_t n, float* out) {
   __shared__ float tile[kThreadsPerBlock];
   reduceBlockToTile(in, n, tile);
@@ -434,255 +139,118 @@ __global__ void reduceBlockAtomic(const float* in, size_t n, float* out) {
 }
 // end snippet
 
-// What changed: the blocks of a cluster add their sums through distributed
-// shared memory, and one atomic a cluster is left.
-// One thread: lane r of the first warp of block 0 reads the sum of block r.
-// One warp: one remote read a lane, as many as the cluster has blocks.
-// Launch assumption: a whole number of clusters, at most 32 blocks each.
+// Every lane gets the sum over the warp.
+__device__ inline float warpSum(float value) {
+  for (int distance = 16; distance > 0; distance /= 2) {
+    value += __shfl_xor_sync(0xFFFFFFFFu, value, distance);
+  }
+  return value;
+}
+
+// Blocks per cluster and in the grid, as the last launch saw them: the host
+// compares both with the row's label.
+__device__ int launched[2];
+__device__ inline void reportLaunch() {
+  if (blockIdx.x != 0 || threadIdx.x != 0) return;
+  launched[0] = cg::this_cluster().num_blocks();
+  launched[1] = gridDim.x;
+}
+
+// The halves of a cluster barrier, in PTX. The arrival of cooperative groups
+// is a release: it first waits for the thread's own writes. This one does not.
+__device__ inline void arriveRelaxed() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
+__device__ inline void waitForCluster() {
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
 // snippet: cluster-combine
-__global__ void reduceClusterDsm(const float* in, size_t n, float* out) {
+// What changed: the blocks of a cluster add their sums through distributed
+// shared memory, and one atomic per cluster is left.
+// One thread: lane r of the first warp of block 0 reads the sum of block r.
+// One warp: one remote read per lane, as many as the cluster has blocks.
+// Launch: a whole number of clusters, at most 32 blocks each.
+template <bool kRelaxed>
+__device__ inline void combine(const float* in, size_t n, float* out) {
   __shared__ float tile[kThreadsPerBlock];
   cg::cluster_group cluster = cg::this_cluster();
+  reportLaunch();
   reduceBlockToTile(in, n, tile);
 
-  // Both barriers bear load. This one: every block of the cluster runs, and
+  // Both barriers are needed. This one: every block of the cluster runs, and
   // its tile[0] is written and visible, before anyone reads it.
   cluster.sync();
   float sum = 0.0f;
-  if (cluster.block_rank() == 0 && threadIdx.x < cluster.num_blocks()) {
+  const bool adds = cluster.block_rank() == 0 && threadIdx.x < 32;
+  if (adds && threadIdx.x < cluster.num_blocks()) {
     sum = cluster.map_shared_rank(tile, threadIdx.x)[0];
   }
-  // And this one: no block leaves, and takes its shared memory with it,
-  // before block 0 has read there.
-  cluster.sync();
-  if (cluster.block_rank() == 0 && threadIdx.x < 32) {
-    sum = warpSum(sum);
-    if (threadIdx.x == 0) atomicAdd(out, sum);
+  if (adds) sum = warpSum(sum);
+  // And this one: no block leaves, and takes its shared memory with it, before
+  // block 0 has read there. Nobody reads what was written before it, so a
+  // relaxed arrival is enough; the shuffles have used the remote values.
+  if (kRelaxed) {
+    arriveRelaxed();
+    waitForCluster();
+  } else {
+    cluster.sync();
   }
+  if (adds && threadIdx.x == 0) atomicAdd(out, sum);
+}
+__global__ void reduceClusterDsm(const float* in, size_t n, float* out) {
+  combine<false>(in, n, out);
+}
+__global__ void reduceClusterRelaxed(const float* in, size_t n, float* out) {
+  combine<true>(in, n, out);
 }
 // end snippet
-
-// ---- part 2: out = in * (1 / sum of the row) ------------------------------
-
-__device__ inline float sum4(float4 v) { return (v.x + v.y) + (v.z + v.w); }
-
-__device__ inline float4 scale4(float4 v, float scale) {
-  return make_float4(v.x * scale, v.y * scale, v.z * scale, v.w * scale);
-}
-
-// The ceiling. One thread: one float4. One warp: 16 sectors an access.
-__global__ void copyVectors(const float4* in, float4* out, size_t n) {
-  const size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x;
-  if (i < n) __stcs(out + i, __ldcs(in + i));
-}
-
-// A load that asks L2 to keep what it brings: these lines are the last to be
-// evicted. No intrinsic does that, so it is written in PTX, the assembly
-// language of the toolkit.
-__device__ inline float4 loadAndKeep(const float4* address) {
-  float4 v;
-  asm("{\n"
-      "  .reg .b64 policy;\n"
-      "  createpolicy.fractional.L2::evict_last.b64 policy;\n"
-      "  ld.global.L2::cache_hint.v4.f32 {%0, %1, %2, %3}, [%4], policy;\n"
-      "}"
-      : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
-      : "l"(__cvta_generic_to_global(address)));
-  return v;
-}
-
-// One block a row: sum it, read it again, write it. The first read asks L2 to
-// keep the row. The second goes backwards, so it begins with what was read
-// last and is likeliest still there; it and the writes ask L2 to let go.
-// One thread: kRowLoads float4 in flight. One warp: 16 sectors an access.
-// Launch assumption: one block a row, whole warps.
-constexpr int kRowLoads = 8;
-__global__ void normaliseRowTwoReads(const float* in, float* out, int length,
-                                     int pitch) {
-  const size_t row = blockIdx.x * size_t(pitch);
-  const float4* from = reinterpret_cast<const float4*>(in + row);
-  float4* to = reinterpret_cast<float4*>(out + row);
-  const int t = threadIdx.x, width = blockDim.x, tile = width * kRowLoads;
-  const int whole = length / 4 / tile * tile;  // float4 in whole tiles
-
-  // All loads of a round come before its first addition. To have it so in the
-  // machine code, the round adds up its last vector first.
-  const size_t next = width;
-  float sum = 0.0f;
-#pragma unroll 1
-  for (int i = t; i < whole; i += tile) {
-    float4 v[kRowLoads];
-#pragma unroll
-    for (int k = 0; k < kRowLoads; ++k) {
-      v[k] = loadAndKeep(from + i + k * next);
-    }
-#pragma unroll
-    for (int k = kRowLoads - 1; k >= 0; --k) sum += sum4(v[k]);
-  }
-  for (int i = 4 * whole + t; i < length; i += width) sum += in[row + i];
-
-  const float scale = __frcp_rn(blockSum(sum));  // one division a row
-  for (int i = 4 * whole + t; i < length; i += width) {
-    out[row + i] = in[row + i] * scale;
-  }
-  for (int i = whole - tile + t; i >= 0; i -= tile) {
-    float4 v[kRowLoads];
-#pragma unroll
-    for (int k = 0; k < kRowLoads; ++k) v[k] = __ldcs(from + i + k * width);
-#pragma unroll
-    for (int k = 0; k < kRowLoads; ++k) {
-      __stcs(to + i + k * width, scale4(v[k], scale));
-    }
-  }
-}
-
-// A slice starts on a multiple of this many bytes in shared memory. Beside
-// other shared variables it would start wherever they end, and each line that
-// arrives from L2 would lie across two rows of the banks.
-constexpr int kSliceAlign = 128;
-static_assert(kSliceAlign % 128 == 0,
-              "a line of 128 bytes must fill one row of the 32 banks");
-
-// How many floats of a row each of `blocks` blocks holds: whole float4, so
-// that every slice starts on a 16-byte boundary. The last slices of a short
-// row are smaller, or empty.
-__host__ __device__ inline int sliceFloats(int length, int blocks) {
-  return ((length + blocks - 1) / blocks + 3) / 4 * 4;
-}
-
-// Brings `count` floats into shared memory and returns the thread's share of
-// their sum. The copies are asynchronous: they pass no register, so all of a
-// thread's can be in flight at once. A thread reads only what it brought
-// itself, so no block barrier is needed.
-__device__ inline float holdSlice(const float* from, int count,
-                                  float4* slice) {
-  const int vectors = count / 4, t = threadIdx.x, width = blockDim.x;
-#pragma unroll 8
-  for (int i = t; i < vectors; i += width) {
-    __pipeline_memcpy_async(slice + i, from + 4 * i, sizeof(float4));
-  }
-  __pipeline_commit();
-  float sum = 0.0f;
-  const int last = vectors * 4 + t;  // an element of the last partial vector
-  if (last < count) sum = reinterpret_cast<float*>(slice)[last] = from[last];
-  __pipeline_wait_prior(0);
-#pragma unroll 4
-  for (int i = t; i < vectors; i += width) sum += sum4(slice[i]);
-  return sum;
-}
-
-// Writes the thread's share of the slice, scaled.
-__device__ inline void writeSlice(float* to, int count, const float4* slice,
-                                  float scale) {
-  const int vectors = count / 4, t = threadIdx.x, width = blockDim.x;
-  float4* to4 = reinterpret_cast<float4*>(to);
-#pragma unroll 4
-  for (int i = t; i < vectors; i += width) {
-    __stcs(to4 + i, scale4(slice[i], scale));
-  }
-  const int last = vectors * 4 + t;
-  if (last < count) {
-    to[last] = reinterpret_cast<const float*>(slice)[last] * scale;
-  }
-}
-
-// What changed: the row stays in shared memory, so it is read once.
-// One thread: one float4 in blockDim.x. One warp: 512 bytes an access.
-// Launch assumption: one block a row, whole warps; the row fits in one SM.
-__global__ void normaliseRowShared(const float* in, float* out, int length,
-                                   int pitch) {
-  extern __shared__ __align__(kSliceAlign) float4 slice[];
-  const size_t row = blockIdx.x * size_t(pitch);
-  const float sum = blockSum(holdSlice(in + row, length, slice));
-  writeSlice(out + row, length, slice, __frcp_rn(sum));
-}
-
-// What changed: a cluster shares the row. Each block holds its slice in its
-// own shared memory; only the blocks' sums, 4 bytes each, travel.
-// One thread: as above, of a slice. One warp: lane r reads block r's sum.
-// Launch assumption: one cluster a row, at most 32 blocks each.
-// snippet: row-in-cluster
-__global__ void normaliseRowCluster(const float* in, float* out, int length,
-                                    int pitch) {
-  extern __shared__ __align__(kSliceAlign) float4 slice[];
-  __shared__ float partial;
-  cg::cluster_group cluster = cg::this_cluster();
-  const int rank = cluster.block_rank(), blocks = cluster.num_blocks();
-  const int share = sliceFloats(length, blocks);
-  const int begin = min(rank * share, length);
-  const int count = min(share, length - begin);  // 0: still at both barriers
-  const size_t at = blockIdx.x / blocks * size_t(pitch) + begin;
-
-  const float sum = blockSum(holdSlice(in + at, count, slice));
-  if (threadIdx.x == 0) partial = sum;
-  cluster.sync();  // every partial is written and visible
-  const int lane = threadIdx.x % 32;
-  const float rowSum =
-      warpSum(lane < blocks ? *cluster.map_shared_rank(&partial, lane) : 0.0f);
-  const float scale = __frcp_rn(rowSum);
-
-  // The second barrier in its two halves: no block leaves while another may
-  // read its partial, but none waits for that before it writes. A whole
-  // cluster.sync() behind the writes would first wait for them to arrive.
-  cluster.barrier_arrive();
-  writeSlice(out + at, count, slice, scale);
-  cluster.barrier_wait();
-}
-// end snippet
-
-// ---- launches and queries -------------------------------------------------
 
 // snippet: cluster-launch
-// A launch in clusters of clusterBlocks blocks. The driver refuses a grid that
-// is no whole number of clusters, so the grid is padded.
-struct ClusterLaunch {
+// How a kernel is launched: in clusters of `cluster` blocks (0: without), or
+// `together`, a cooperative launch: all blocks are resident, or it is refused.
+// So is a grid that is not a whole number of clusters: the grid is padded.
+struct Launch {
   cudaLaunchAttribute attribute{};
   cudaLaunchConfig_t config{};
-  ClusterLaunch(size_t blocks, int threads, size_t dynamicBytes,
-                int clusterBlocks) {
-    const size_t clusters = (blocks + clusterBlocks - 1) / clusterBlocks;
-    attribute.id = cudaLaunchAttributeClusterDimension;
-    attribute.val.clusterDim.x = clusterBlocks;
-    attribute.val.clusterDim.y = 1;
-    attribute.val.clusterDim.z = 1;
-    config.gridDim = dim3(unsigned(clusters * clusterBlocks));
+  Launch(size_t blocks, int threads, size_t bytes, int cluster,
+         bool together = false) {
+    const size_t whole = cluster > 1 ? cluster : 1;
+    config.gridDim = dim3(unsigned((blocks + whole - 1) / whole * whole));
     config.blockDim = dim3(threads);
-    config.dynamicSmemBytes = dynamicBytes;
+    config.dynamicSmemBytes = bytes;
     config.attrs = &attribute;
-    config.numAttrs = 1;
+    config.numAttrs = cluster > 0 || together;
+    attribute.id = cudaLaunchAttributeClusterDimension;
+    attribute.val.clusterDim = {unsigned(cluster), 1, 1};
+    if (!together) return;
+    attribute.id = cudaLaunchAttributeCooperative;
+    attribute.val.cooperative = 1;
   }
-  ClusterLaunch(const ClusterLaunch&) = delete;
-  ClusterLaunch& operator=(const ClusterLaunch&) = delete;
+  Launch(const Launch&) = delete;  // config points to attribute
+  template <typename... Args>
+  void operator()(const void* kernel, Args... args) const {
+    void* arguments[] = {&args...};
+    CUDA_CHECK(cudaLaunchKernelExC(&config, kernel, arguments));
+  }
 };
-
-constexpr size_t kSumBlocks =
-    (size_t(kElems) + 2 * kThreadsPerBlock - 1) / (2 * kThreadsPerBlock);
-
-void launchClusterDsm(int clusterBlocks, const float* in, float* out) {
-  const ClusterLaunch launch(kSumBlocks, kThreadsPerBlock, 0, clusterBlocks);
-  CUDA_CHECK(cudaLaunchKernelEx(&launch.config, reduceClusterDsm, in,
-                                size_t(kElems), out));
-}
 // end snippet
 
 // snippet: cluster-query
 // The largest cluster in which this launch of the kernel can run at all.
-template <typename Kernel>
-int largestCluster(Kernel kernel, const ClusterLaunch& launch) {
+int largestCluster(const void* kernel, const Launch& launch) {
   int blocks = 0;
   CUDA_CHECK(
       cudaOccupancyMaxPotentialClusterSize(&blocks, kernel, &launch.config));
-  return blocks;
+  return std::min(kMaxClusterBlocks, blocks);
 }
-
 // How many clusters of this launch run at once; 0 where none can. A cluster
 // lives inside one GPC, and only the driver knows how many SMs each one has:
-// SMs / clusterBlocks is not the answer.
-template <typename Kernel>
-int clustersAtOnce(Kernel kernel, const ClusterLaunch& launch) {
-  const int blocks = int(launch.attribute.val.clusterDim.x);
+// SMs / cluster size is not the answer.
+int clustersAtOnce(const void* kernel, const Launch& launch) {
   int clusters = 0;
-  if (blocks <= std::min(kMaxClusterBlocks, largestCluster(kernel, launch))) {
+  const unsigned size = launch.attribute.val.clusterDim.x;
+  if (size <= unsigned(largestCluster(kernel, launch))) {
     CUDA_CHECK(
         cudaOccupancyMaxActiveClusters(&clusters, kernel, &launch.config));
   }
@@ -690,524 +258,1364 @@ int clustersAtOnce(Kernel kernel, const ClusterLaunch& launch) {
 }
 // end snippet
 
-// "81%", or "n/a" where the whole is not known.
-std::string percent(double part, double whole) {
-  char text[16] = "n/a";
-  if (whole > 0.0) {
-    std::snprintf(text, sizeof(text), "%.0f%%", 100.0 * part / whole);
+// ---- every block needs the total of a group of blocks ---------------------
+
+// snippet: one-way-sum
+// Each block of a cluster has a mailbox in its shared memory. The others send
+// their sums into it by st.async: one instruction writes the value there and
+// counts its bytes at the mbarrier beside it. A block waits at its own
+// mbarrier only: no thread of another block has to arrive anywhere.
+struct Mailbox {
+  std::uint64_t arrived;  // the mbarrier
+  float sums[32];         // of block 0, 1, 2, ...
+};
+__device__ inline unsigned sharedAddress(const void* p) {
+  return unsigned(__cvta_generic_to_shared(p));
+}
+__device__ inline unsigned addressIn(int rank, const void* p) {  // of its copy
+  unsigned a;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;"
+      : "=r"(a)
+      : "r"(sharedAddress(p)), "r"(rank));
+  return a;
+}
+// One thread, before the cluster barrier that lets the others send.
+__device__ inline void openMailbox(Mailbox& box) {
+  const unsigned bar = sharedAddress(&box.arrived);
+  asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(bar) : "memory");
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+// One thread, once per total: its arrival, and the bytes that will come.
+__device__ inline void expectSums(Mailbox& box, int blocks) {
+  asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(
+                   sharedAddress(&box.arrived)),
+               "r"(4 * blocks)
+               : "memory");
+}
+__device__ inline void sendSum(Mailbox& box, float sum, int from, int to) {
+  asm volatile(
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 "
+      "[%0], %1, [%2];" ::"r"(addressIn(to, &box.sums[from])),
+      "r"(__float_as_uint(sum)), "r"(addressIn(to, &box.arrived))
+      : "memory");
+}
+// Every thread: the total, the 0th, 1st, 2nd, ... (`use`) of this mailbox.
+__device__ inline float awaitSums(Mailbox& box, int blocks, int use) {
+  for (unsigned done = 0; done == 0;) {
+    asm volatile(
+        "{ .reg .pred p;\n"
+        "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], "
+        "%2;\n selp.u32 %0, 1, 0, p; }"
+        : "=r"(done)
+        : "r"(sharedAddress(&box.arrived)), "r"(use % 2)
+        : "memory");
   }
-  return text;
+  const int lane = threadIdx.x % 32;
+  return warpSum(lane < blocks ? box.sums[lane] : 0.0f);
+}
+// end snippet
+
+// snippet: memory-sum
+// Without a cluster: each of k blocks leaves its sum in a word of global
+// memory, with the number of the exchange (the tag) in the upper half. Who
+// reads the tag has read the sum, so no fence is needed.
+// One warp: lane r of the first reads the word of block r until its tag comes.
+// Launch: all k blocks are resident, else they wait for ever. Between two
+// calls: a block barrier, and the other of two sets of words.
+using Word = unsigned long long;
+constexpr int kMostBlocks = 16;  // words per set
+__device__ inline float sumThroughMemory(float sum, Word* words, int k,
+                                         unsigned tag) {
+  using Atomic = cuda::atomic_ref<Word, cuda::thread_scope_device>;
+  constexpr auto kRelaxed = cuda::memory_order_relaxed;
+  __shared__ float total;
+  const int lane = threadIdx.x;
+  if (lane < 32) {
+    const Word mine = Word(tag) << 32 | __float_as_uint(sum);
+    if (lane == 0) Atomic(words[blockIdx.x % k]).store(mine, kRelaxed);
+    Word word = Word(tag) << 32;  // a zero, for lanes without a block
+    if (lane < k) do {
+        word = Atomic(words[lane]).load(kRelaxed);
+      } while (unsigned(word >> 32) != tag);
+    sum = warpSum(__uint_as_float(unsigned(word)));
+    if (lane == 0) total = sum;
+  }
+  __syncthreads();
+  return total;
+}
+// end snippet
+
+// snippet: exchange-kernels
+// The price of an exchange: kRounds times each block of a group of k learns
+// the sum over all. Block b begins with b, and each round adds 1, and more if
+// the sum was wrong; threads that do not end with b + kRounds are counted.
+// Launch: one group, as a cluster or (through memory) cooperative.
+__device__ inline float nextValue(float value, float sum, int round, int k) {
+  return value + 1.0f + (sum - float(k * round + k * (k - 1) / 2));
+}
+__device__ inline void countWrong(float value, Word* wrong) {
+  if (!(value == float(blockIdx.x + kRounds))) atomicAdd(wrong, 1ull);
 }
 
-// ---- part 1: checks, times, table -----------------------------------------
+__global__ void exchangeByBarriers(int k, Word*, unsigned, Word* wrong) {
+  __shared__ float partial[2];
+  cg::cluster_group cluster = cg::this_cluster();
+  const int lane = threadIdx.x % 32;
+  float value = float(blockIdx.x);
+  for (int r = 0; r < kRounds; ++r) {
+    float* mine = &partial[r % 2];  // the other may still be read
+    if (threadIdx.x == 0) *mine = value;
+    cluster.sync();
+    const float sum = lane < k ? *cluster.map_shared_rank(mine, lane) : 0.0f;
+    value = nextValue(value, warpSum(sum), r, k);
+  }
+  cluster.sync();  // no block leaves while another reads
+  countWrong(value, wrong);
+}
 
-enum class Grid { kBlocks, kClusters, kOneWave };
+__global__ void exchangeOneWay(int k, Word*, unsigned, Word* wrong) {
+  __shared__ Mailbox boxes[2];  // a fast block is one round ahead at most
+  const int t = threadIdx.x;
+  if (t < 2) openMailbox(boxes[t]);
+  cg::this_cluster().sync();
+  float value = float(blockIdx.x);
+  for (int r = 0; r < kRounds; ++r) {
+    Mailbox& box = boxes[r % 2];
+    __syncthreads();  // all have read the round before
+    if (t == 0) expectSums(box, k);
+    if (t < k) sendSum(box, value, blockIdx.x, t);
+    value = nextValue(value, awaitSums(box, k, r / 2), r, k);
+  }
+  countWrong(value, wrong);
+}
 
-struct CostRow {
+__global__ void exchangeThroughMemory(int k, Word* words, unsigned tag,
+                                      Word* wrong) {
+  float value = float(blockIdx.x);
+  for (int r = 0; r < kRounds; ++r) {
+    Word* set = words + r % 2 * kMostBlocks;
+    __syncthreads();  // all have read the round before
+    value = nextValue(value, sumThroughMemory(value, set, k, tag + r), r, k);
+  }
+  countWrong(value, wrong);
+}
+// end snippet
+
+// ---- part 2: out = in * (1 / sum of the row) ------------------------------
+
+// `count` rows of `length` floats that start `pitch` floats apart, a multiple
+// of 64: each starts on 256 bytes. The rest is for `k blocks per row`.
+struct Matrix {
+  int count, length, pitch, k = 1;
+  Word* words = nullptr;  // 2 sets of words per group of k blocks
+  unsigned firstTag = 0;  // the tag of row 0
+};
+
+__device__ inline float sum4(float4 v) { return (v.x + v.y) + (v.z + v.w); }
+__device__ inline float4 scale4(float4 v, float scale) {
+  return make_float4(v.x * scale, v.y * scale, v.z * scale, v.w * scale);
+}
+
+// Every thread gets the sum over the block. Between two calls: a barrier.
+__device__ inline float blockSum(float value) {
+  __shared__ float warpSums[32];
+  const int lane = threadIdx.x % 32, warps = blockDim.x / 32;
+  value = warpSum(value);
+  if (lane == 0) warpSums[threadIdx.x / 32] = value;
+  __syncthreads();
+  return warpSum(lane < warps ? warpSums[lane] : 0.0f);
+}
+
+// snippet: copy
+// The ceiling. One thread: one float4. One warp: 16 sectors per access.
+__global__ void copyVectors(const float* in, float* out, Matrix m) {
+  const size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x;
+  if (i >= size_t(m.count) * m.pitch / 4) return;
+  __stcs(reinterpret_cast<float4*>(out) + i,
+         __ldcs(reinterpret_cast<const float4*>(in) + i));
+}
+// end snippet
+
+// snippet: two-reads
+// The thread's share of the sum of `count` floats. The loads ask L2 to keep
+// what they bring: these lines are the last to be evicted. All loads of a
+// round come before its first addition; to have it so in the machine code, the
+// round adds up its last vector first.
+// One thread: kRowLoads float4 in flight. One warp: 16 sectors per access.
+constexpr int kRowLoads = 8;
+__device__ inline float sumAndKeep(const float* in, int count) {
+  const cuda::annotated_ptr<const float4, cuda::access_property::persisting>
+      from(reinterpret_cast<const float4*>(in));
+  const int t = threadIdx.x, width = blockDim.x, tile = width * kRowLoads;
+  const int whole = count / 4 / tile * tile;  // float4 in whole tiles
+  float sum = 0.0f;
+#pragma unroll 1
+  for (int i = t; i < whole; i += tile) {
+    float4 v[kRowLoads];
+#pragma unroll
+    for (int q = 0; q < kRowLoads; ++q) v[q] = from[i + q * width];
+#pragma unroll
+    for (int q = kRowLoads - 1; q >= 0; --q) sum += sum4(v[q]);
+  }
+  for (int i = 4 * whole + t; i < count; i += width) sum += in[i];
+  return sum;
+}
+
+// Reads the same floats again and writes them, scaled. It goes backwards, so
+// it begins with what was read last and is likeliest still in L2; reads and
+// writes ask L2 to let their lines go first.
+__device__ inline void readAgainAndScale(const float* in, float* out,
+                                         int count, float scale) {
+  const float4* from = reinterpret_cast<const float4*>(in);
+  float4* to = reinterpret_cast<float4*>(out);
+  const int t = threadIdx.x, width = blockDim.x, tile = width * kRowLoads;
+  const int whole = count / 4 / tile * tile;
+  for (int i = 4 * whole + t; i < count; i += width) out[i] = in[i] * scale;
+  for (int i = whole - tile + t; i >= 0; i -= tile) {
+    float4 v[kRowLoads];
+#pragma unroll
+    for (int q = 0; q < kRowLoads; ++q) v[q] = __ldcs(from + i + q * width);
+#pragma unroll
+    for (int q = 0; q < kRowLoads; ++q)
+      __stcs(to + i + q * width, scale4(v[q], scale));
+  }
+}
+
+// One block per row. Launch: as many blocks as rows, whole warps.
+__global__ void normaliseRowTwoReads(const float* in, float* out, Matrix m) {
+  const size_t at = blockIdx.x * size_t(m.pitch);
+  const float sum = blockSum(sumAndKeep(in + at, m.length));
+  readAgainAndScale(in + at, out + at, m.length, __frcp_rn(sum));
+}
+// end snippet
+
+// snippet: row-in-one-block
+// A slice starts on a multiple of this many bytes in shared memory: a line of
+// 128 bytes that arrives from L2 then lies in one row of the 32 banks.
+constexpr int kSliceAlign = 128;
+
+// 16 bytes into shared memory. The copy is asynchronous and passes through no
+// register; like __ldcs it asks L2 to let the line go first.
+__device__ inline void copyAsync(float4* to, const float4* from) {
+  const cuda::access_property streaming(cuda::access_property::streaming{});
+  asm volatile(
+      "cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(
+          unsigned(__cvta_generic_to_shared(to))),
+      "l"(__cvta_generic_to_global(from)), "l"(std::uint64_t(streaming))
+      : "memory");
+}
+
+// Holds `count` floats, the first kRegs * blockDim.x float4 in registers if
+// there are so many, the others in shared memory. Returns the thread's share
+// of their sum. All of a thread's copies are in flight at once, and it reads
+// only what it brought itself, so no block barrier is needed.
+template <int kRegs>
+__device__ inline float hold(const float* in, int count, float4* slice,
+                             float4 (&v)[kRegs + 1]) {
+  const float4* from = reinterpret_cast<const float4*>(in);
+  const int vectors = count / 4, t = threadIdx.x, width = blockDim.x;
+  const int inRegs = vectors < kRegs * width ? 0 : kRegs * width;
+#pragma unroll 8
+  for (int i = inRegs + t; i < vectors; i += width)
+    copyAsync(slice + i - inRegs, from + i);
+  __pipeline_commit();
+  float sum = 0.0f;
+  if (inRegs > 0) {
+#pragma unroll
+    for (int q = 0; q < kRegs; ++q) v[q] = __ldcs(from + t + q * width);
+#pragma unroll
+    for (int q = kRegs - 1; q >= 0; --q) sum += sum4(v[q]);
+  }
+  const int last = vectors * 4 + t;  // an element of the last partial vector
+  if (last < count) sum += v[kRegs].x = in[last];
+  __pipeline_wait_prior(0);
+#pragma unroll 4
+  for (int i = t; i < vectors - inRegs; i += width) sum += sum4(slice[i]);
+  return sum;
+}
+
+// Writes what the thread holds, scaled.
+template <int kRegs>
+__device__ inline void write(float* out, int count, const float4* slice,
+                             const float4 (&v)[kRegs + 1], float scale) {
+  float4* to = reinterpret_cast<float4*>(out);
+  const int vectors = count / 4, t = threadIdx.x, width = blockDim.x;
+  const int inRegs = vectors < kRegs * width ? 0 : kRegs * width;
+  if (inRegs > 0) {
+#pragma unroll
+    for (int q = 0; q < kRegs; ++q)
+      __stcs(to + t + q * width, scale4(v[q], scale));
+  }
+#pragma unroll 4
+  for (int i = t; i < vectors - inRegs; i += width)
+    __stcs(to + inRegs + i, scale4(slice[i], scale));
+  const int last = vectors * 4 + t;
+  if (last < count) out[last] = v[kRegs].x * scale;
+}
+
+// What changed: the row stays in shared memory, so it is read once.
+// One thread: one float4 in blockDim.x. One warp: 512 bytes per access.
+// Launch: one block per row, whole warps; the row fits in one SM.
+__global__ void normaliseRowShared(const float* in, float* out, Matrix m) {
+  extern __shared__ __align__(kSliceAlign) float4 slice[];
+  float4 v[1];  // of the last partial vector
+  const size_t at = blockIdx.x * size_t(m.pitch);
+  const float sum = blockSum(hold<0>(in + at, m.length, slice, v));
+  write<0>(out + at, m.length, slice, v, __frcp_rn(sum));
+}
+// end snippet
+
+// snippet: part-of-row
+// How many floats of a row each of `blocks` blocks has: whole float4, so that
+// every part starts on 16 bytes. The last parts of a short row are smaller, or
+// empty; such a block still takes part in every exchange.
+__host__ __device__ inline int partFloats(int length, int blocks) {
+  return ((length + blocks - 1) / blocks + 3) / 4 * 4;
+}
+struct Part {
+  size_t at;  // its first float, from the beginning of the matrix
+  int count;
+};
+__device__ inline Part partOf(Matrix m, size_t row, int rank, int blocks) {
+  const int share = partFloats(m.length, blocks);
+  const int begin = min(rank * share, m.length);
+  return {row * m.pitch + begin, min(share, m.length - begin)};
+}
+// end snippet
+
+// snippet: blocks-without-cluster
+// The opponent without clusters: k blocks share a row, read their part twice,
+// and meet in global memory. Each group of k walks over the rows; the few rows
+// in progress stay in L2 until their second read.
+// One thread, one warp: as in the other row with two reads.
+// Launch: cooperative, so that all blocks are resident: whole groups of k.
+__global__ void normaliseRowBlocks(const float* in, float* out, Matrix m) {
+  reportLaunch();
+  const int k = m.k, group = blockIdx.x / k, groups = gridDim.x / k;
+  Word* words = m.words + group * 2 * kMostBlocks;
+  int set = 0;  // of words; every round takes the other one
+  for (int row = group; row < m.count; row += groups, set ^= kMostBlocks) {
+    const Part part = partOf(m, row, blockIdx.x % k, k);
+    const float sum = blockSum(sumAndKeep(in + part.at, part.count));
+    const float total =
+        sumThroughMemory(sum, words + set, k, m.firstTag + row);
+    readAgainAndScale(in + part.at, out + part.at, part.count,
+                      __frcp_rn(total));
+  }
+}
+// end snippet
+
+// snippet: row-in-cluster
+// What changed: a cluster shares the row. Each block holds its part in its
+// own shared memory; only the blocks' sums, 4 bytes each, travel.
+// One thread: as above, of a part. One warp: lane r reads block r's sum.
+// Launch: one cluster per row, at most 32 blocks each.
+__global__ void normaliseRowCluster(const float* in, float* out, Matrix m) {
+  extern __shared__ __align__(kSliceAlign) float4 slice[];
+  __shared__ float partial;
+  float4 v[1];
+  cg::cluster_group cluster = cg::this_cluster();
+  const int blocks = cluster.num_blocks(), rank = cluster.block_rank();
+  const int lane = threadIdx.x % 32;
+  const Part part = partOf(m, blockIdx.x / blocks, rank, blocks);
+  reportLaunch();
+  const float sum = blockSum(hold<0>(in + part.at, part.count, slice, v));
+  if (threadIdx.x == 0) partial = sum;
+  cluster.sync();  // every partial is written and visible
+  const float total =
+      warpSum(lane < blocks ? *cluster.map_shared_rank(&partial, lane) : 0.0f);
+  const float scale = __frcp_rn(total);
+
+  // The second barrier in its two halves: no block leaves while another may
+  // read its partial, but none waits for that before it writes. A whole
+  // cluster.sync() behind the writes would first wait for them to arrive.
+  cluster.barrier_arrive();
+  write<0>(out + part.at, part.count, slice, v, scale);
+  cluster.barrier_wait();
+}
+// end snippet
+
+// snippet: row-one-way
+// What changed: the sums travel one way. No block leaves before all sums have
+// come to it, so there is no second barrier; and the one that opens the
+// mailboxes is arrived at before the loads and waited for behind them.
+// One thread, launch: as above. One warp: lane r of the first sends to r.
+template <int kRegs>
+__device__ inline void oneWay(const float* in, float* out, Matrix m) {
+  extern __shared__ __align__(kSliceAlign) float4 slice[];
+  __shared__ Mailbox box;
+  float4 v[kRegs + 1];
+  cg::cluster_group cluster = cg::this_cluster();
+  const int blocks = cluster.num_blocks(), rank = cluster.block_rank();
+  const int t = threadIdx.x;
+  if (t == 0) {
+    openMailbox(box);
+    expectSums(box, blocks);
+  }
+  arriveRelaxed();
+  const Part part = partOf(m, blockIdx.x / blocks, rank, blocks);
+  reportLaunch();
+  const float sum = blockSum(hold<kRegs>(in + part.at, part.count, slice, v));
+  waitForCluster();  // every mailbox of the cluster is open
+  if (t < blocks) sendSum(box, sum, rank, t);
+  const float scale = __frcp_rn(awaitSums(box, blocks, 0));
+  write<kRegs>(out + part.at, part.count, slice, v, scale);
+}
+__global__ void normaliseRowOneWay(const float* in, float* out, Matrix m) {
+  oneWay<0>(in, out, m);
+}
+// What changed: part of the slice is in registers, so longer rows fit, and
+// more blocks fit in an SM.
+__global__ void __launch_bounds__(1024)
+    normaliseRowRegisters(const float* in, float* out, Matrix m) {
+  oneWay<kInRegisters>(in, out, m);
+}
+// end snippet
+
+#ifdef LESSON_YOURS
+// snippet: yours
+// Your turn: right, and slow as it stands. Rewrite the kernel and its launch;
+// every check and every column are ready.
+__global__ void normaliseRowYours(const float* in, float* out, Matrix m) {
+  const size_t at = blockIdx.x * size_t(m.pitch);
+  float sum = 0.0f;
+  for (int i = threadIdx.x; i < m.length; i += blockDim.x) sum += in[at + i];
+  const float scale = __frcp_rn(blockSum(sum));
+  for (int i = threadIdx.x; i < m.length; i += blockDim.x)
+    out[at + i] = in[at + i] * scale;
+}
+void launchYours(const float* in, float* out, Matrix m) {
+  normaliseRowYours<<<m.count, 256>>>(in, out, m);
+}
+// end snippet
+#endif
+
+// ---- the table of rows ----------------------------------------------------
+
+// snippet: row-table
+// The number behind "cluster of" in a label is the cluster that is launched.
+#define KERNEL(kernel) reinterpret_cast<const void*>(kernel), #kernel
+struct Row {
   const char* label;
-  Grid grid;
-  int clusterBlocks;
+  const void* kernel;
+  const char* name;
+  enum Kind { kSum, kFew, kPrice, kCopy, kBlock, kGroups, kClusters, kYours };
+  Kind kind;
+} const kRows[] = {
+    {"atomic baseline", KERNEL(reduceBlockAtomic), Row::kSum},
+    {"dsm, cluster of 1", KERNEL(reduceClusterDsm), Row::kSum},
+    {"dsm, cluster of 2", KERNEL(reduceClusterDsm), Row::kSum},
+    {"dsm, cluster of 4", KERNEL(reduceClusterDsm), Row::kSum},
+    {"dsm, cluster of 8", KERNEL(reduceClusterDsm), Row::kSum},
+    {"dsm, cluster of 16", KERNEL(reduceClusterDsm), Row::kSum},
+    {"dsm, relaxed, cluster of 8", KERNEL(reduceClusterRelaxed), Row::kSum},
+    {"few blocks", KERNEL(reduceBlockAtomic), Row::kFew},
+    {"few blocks, cluster of 2", KERNEL(reduceClusterDsm), Row::kFew},
+    {"few blocks, cluster of 4", KERNEL(reduceClusterDsm), Row::kFew},
+    {"few blocks, cluster of 8", KERNEL(reduceClusterDsm), Row::kFew},
+    {"few blocks, cluster of 16", KERNEL(reduceClusterDsm), Row::kFew},
+    {"exchange by cluster barriers", KERNEL(exchangeByBarriers), Row::kPrice},
+    {"exchange one way", KERNEL(exchangeOneWay), Row::kPrice},
+    {"exchange through memory", KERNEL(exchangeThroughMemory), Row::kPrice},
+#define ONE_BLOCK "one block per row, "
+#define PER_ROW(n, what) "cluster of " #n " per row" what
+    {"copy (ceiling)", KERNEL(copyVectors), Row::kCopy},
+    {ONE_BLOCK "two reads", KERNEL(normaliseRowTwoReads), Row::kBlock},
+    {ONE_BLOCK "row in shared memory", KERNEL(normaliseRowShared),
+     Row::kBlock},
+    {"k blocks per row, no cluster", KERNEL(normaliseRowBlocks), Row::kGroups},
+    {PER_ROW(2, ""), KERNEL(normaliseRowCluster), Row::kClusters},
+    {PER_ROW(4, ""), KERNEL(normaliseRowCluster), Row::kClusters},
+    {PER_ROW(8, ""), KERNEL(normaliseRowCluster), Row::kClusters},
+    {PER_ROW(16, ""), KERNEL(normaliseRowCluster), Row::kClusters},
+    {PER_ROW(2, ", one way"), KERNEL(normaliseRowOneWay), Row::kClusters},
+    {PER_ROW(4, ", one way"), KERNEL(normaliseRowOneWay), Row::kClusters},
+    {PER_ROW(8, ", one way"), KERNEL(normaliseRowOneWay), Row::kClusters},
+    {PER_ROW(16, ", one way"), KERNEL(normaliseRowOneWay), Row::kClusters},
+    {PER_ROW(8, ", registers too"), KERNEL(normaliseRowRegisters),
+     Row::kClusters},
+    {PER_ROW(16, ", registers too"), KERNEL(normaliseRowRegisters),
+     Row::kClusters},
+#ifdef LESSON_YOURS
+    {"yours", KERNEL(normaliseRowYours), Row::kYours},
+#endif
+};
+// end snippet
+// end snippet
+
+
+// ---- helpers: the same text, byte for byte, in every lesson ---------------
+template <typename... Args>
+std::string text(const char* format, Args... args) {  // printf into a string
+  char out[2048];
+  std::snprintf(out, sizeof(out), format, args...);
+  return out;
+}
+inline int failures = 0;  // every check is a gate, which counts its failures
+inline bool gate(const char* name, bool ok, const std::string& why) {
+  if (!ok) std::printf("FAILED %s: %s\n", name, why.c_str());
+  failures += !ok;
+  return ok;
+}
+using Skip = std::range_error;  // says why this machine cannot run the lesson
+template <typename T>
+struct DeviceArray {  // n elements of device memory, freed with the array
+  T* data = nullptr;
+  DeviceArray(size_t n) { CUDA_CHECK(cudaMalloc(&data, n * sizeof(T))); }
+  ~DeviceArray() { cudaFree(data); }
+  DeviceArray& operator=(DeviceArray&&) = delete;  // nor copied, nor moved
+};
+struct Device : cudaDeviceProp {
+  double peakGBs = 0.0;  // memory clock x 2 x bus width; 0: unknown
+};
+// Device 0, if it can run `kernel`, any kernel of this file; else throws Skip.
+// need: the lowest compute capability of the lesson, 75 for 7.5.
+inline Device openDevice(int need, const void* kernel) {
+  Device device{};
+  cudaFuncAttributes loaded;  // asking for them loads the machine code
+  int driver = 0, kHz = 0;
+  CUDA_CHECK(cudaDriverGetVersion(&driver));  // 0 where there is none
+  cudaError_t error = cudaGetDeviceProperties(&device, 0);
+  if (error == cudaSuccess) error = cudaFuncGetAttributes(&loaded, kernel);
+  const int found = device.major * 10 + device.minor;  // 0: no properties
+  const std::string versions = text(
+      "driver CUDA %d.%d, toolkit CUDA %d.%d", driver / 1000,
+      driver % 1000 / 10, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+  const std::pair<bool, std::string> refusals[] = {
+      {driver == 0,
+       "no NVIDIA driver found. Install it; or --gpus all (container), srun\n"
+       "  --gpus=1 (cluster), LD_LIBRARY_PATH=/usr/lib/wsl/lib (WSL)"},
+      {error == cudaErrorInsufficientDriver,
+       "the driver is too old. Update it, or use an older toolkit"},
+      {error == cudaErrorNoDevice, "no GPU found. Check CUDA_VISIBLE_DEVICES"},
+      {found == 0, "the driver does not work. Run nvidia-smi, repair it"},
+      {found < need,
+       text("%s is sm_%d. Use sm_%d or newer", device.name, found, need)},
+      {error == cudaErrorMemoryAllocation, "the GPU's memory is full"},
+      {error == cudaErrorDevicesUnavailable, "the GPU is taken. Wait for it"},
+      {error != cudaSuccess,
+       text("no code for %s. Rebuild with -arch=sm_%d", device.name, found)}};
+  for (const auto& [refused, why] : refusals)
+    if (refused)
+      throw Skip(why + " (" + cudaGetErrorName(error) + ")\n  " + versions);
+  CUDA_CHECK(cudaDeviceGetAttribute(&kHz, cudaDevAttrMemoryClockRate, 0));
+  device.peakGBs = kHz * 2e3 * device.memoryBusWidth / 8 / 1e9;
+  std::printf("%s, compute capability %.1f, %d SMs, L2 %.1f MB\n%s, ",
+              device.name, found / 10.0, device.multiProcessorCount,
+              device.l2CacheSize / 1e6, versions.c_str());
+  std::printf("peak %.0f GB/s (memory clock x 2 x bus width; 0: unknown)\n%s",
+              device.peakGBs, kQuick ? "LESSON_QUICK: no time counts.\n" : "");
+  return device;
+}
+// Copies to walk over, so that 4 x L2 passes between two reads of the same.
+inline int copiesBeyondL2(const Device& device, size_t bytes) {
+  return 2 + int(4 * size_t(device.l2CacheSize) / std::max<size_t>(bytes, 1));
+}
+
+// snippet: time-kernel
+struct Timing {
+  double ms = 0.0;      // per launch: the median of the batches
+  double spread = 0.0;  // (slowest - fastest batch) / median
+  int launches = 0;     // in all, the warm-up included
+};
+constexpr int kMaxLaunches = 1 << 15, kBatches = kQuick ? 3 : 9;
+constexpr double kBatchMs = kQuick ? 1 : 5, kWarmUpMs = kQuick ? 5 : 50;
+// Times launch(i), which starts launch i = 0, 1, 2, ... in `stream`; i chooses
+// the copy of the input, so that nothing has to come from L2.
+template <typename Launch>
+Timing timeKernel(Launch launch, cudaStream_t stream = nullptr,
+                  double batchMs = kBatchMs) {  // about
+  using namespace std::chrono;
+  Timing timing;
+  cudaEvent_t start, stop;
+  for (cudaEvent_t* e : {&start, &stop}) CUDA_CHECK(cudaEventCreate(e));
+  double ms[kBatches] = {}, host[kBatches] = {};  // per launch, two clocks
+  auto batch = [&](int count, int k) {  // returns the batch's milliseconds
+    float elapsed = 0.0f;
+    const int before = timing.launches;
+    const auto from = steady_clock::now();
+    CUDA_CHECK(cudaEventRecord(start, stream));
+    for (int i = 0; i < count; ++i) launch(timing.launches++);
+    CUDA_CHECK(cudaGetLastError());
+    CUDA_CHECK(cudaEventRecord(stop, stream));
+    CUDA_CHECK(cudaEventSynchronize(stop));
+    const duration<double, std::milli> all = steady_clock::now() - from;
+    CUDA_CHECK(cudaEventElapsedTime(&elapsed, start, stop));
+    ms[k] = double(elapsed) / count;
+    host[k] = all.count() / (timing.launches - before);
+    return all.count();
+  };
+  int count = 1;  // leaves launches for the timed batches, and one more
+  const double warmUpMs = std::min(kWarmUpMs, 10 * batchMs);  // clocks rise
+  for (double warm = 0.0, last = 0.0; warm < warmUpMs || last < batchMs;) {
+    warm += last = batch(count, 0);
+    const int next = last < batchMs ? 2 * count : count;
+    if (timing.launches + (kBatches + 1) * next > kMaxLaunches) break;
+    count = next;
+  }
+  for (int k = 0; k < kBatches; ++k) batch(count, k);
+  for (double* values : {ms, host}) std::sort(values, values + kBatches);
+  timing.ms = ms[kBatches / 2];
+  timing.spread = (ms[kBatches - 1] - ms[0]) / timing.ms;
+  const double most = 1.01 * host[kBatches / 2];  // a short batch shows little
+  gate("clock",  // the GPU may be shared: the fastest batch by the host counts
+       most * count < 1 || (timing.ms < most && timing.ms > host[0] / 2),
+       text("%g ms per launch, by the host %g", timing.ms, most));
+  for (cudaEvent_t e : {start, stop}) CUDA_CHECK(cudaEventDestroy(e));
+  return timing;
+}
+// end snippet
+
+inline std::string percent(double part, double whole) {
+  return whole > 0.0 ? text("%.1f", 100 * part / whole) : "n/a";
+}
+// Time of the row above over this row's; "~" where the spread hides it.
+inline std::string timesAbove(const Timing& above, const Timing& row) {
+  if (above.ms == 0.0 || row.ms == 0.0) return "n/a";
+  const double times = above.ms / row.ms;
+  const bool clear = std::abs(times - 1) > std::max(above.spread, row.spread);
+  return text(clear ? "%.2f" : "~%.2f", times);
+}
+using Labels = std::vector<std::string>;
+inline Labels wantedRows, printedRows;
+inline bool has(const Labels& rows, const std::string& label) {
+  return std::count(rows.begin(), rows.end(), label) > 0;
+}
+struct Table {  // the columns of every lesson, then its own, `heading`
+  double peakGBs, copyGBs = 0.0;  // 0: n/a
+  Table(const Device& device, const char* heading) : peakGBs(device.peakGBs) {
+    std::printf("%-38s%10s%9s%9s%9s%9s%s\n", "row", "ms", "spread", "GB/s",
+                "% copy", "% peak", heading);
+  }
+  void line(const std::string& label, const std::string& rest) const {
+    std::printf("%-38s  %s\n", label.c_str(), rest.c_str());
+    printedRows.push_back(label);
+  }
+  // bytes: what one launch has to read and write. Returns GB/s.
+  double print(const std::string& label, const Timing& timing, double bytes,
+               const std::string& own) {
+    const double gbs = bytes / timing.ms / 1e6;
+    if (label == "copy (ceiling)") copyGBs = gbs;
+    line(label, text("%8.4f%8.1f%%%9.1f%9s%9s%s", timing.ms,
+                     100 * timing.spread, gbs, percent(gbs, copyGBs).c_str(),
+                     percent(gbs, peakGBs).c_str(), own.c_str()));
+    gate("rate", peakGBs == 0.0 || gbs < 1.02 * peakGBs, label);
+    return gbs;
+  }
 };
 
-constexpr CostRow kCostRows[] = {
-    {"atomic baseline", Grid::kBlocks, 0},
-    {"dsm, cluster of 1", Grid::kClusters, 1},
-    {"dsm, cluster of 2", Grid::kClusters, 2},
-    {"dsm, cluster of 4", Grid::kClusters, 4},
-    {"dsm, cluster of 8", Grid::kClusters, 8},
-    {"dsm, cluster of 16", Grid::kClusters, 16},
-    {"few blocks", Grid::kOneWave, 0},
+// Runs the rows {label, kernel} that the command line names, or all. Returns 0
+// (passed), 1 (failed, or output was lost), 2 (no such row) or 77 (skipped).
+using Rows = std::vector<std::pair<std::string, std::string>>;
+inline int runLesson(int argc, char** argv, const char* duration,
+                     const Rows& rows, void (*lesson)()) {
+  std::string list =
+      text("Usage: %s [ROW...]; all rows take %s.\n", argv[0], duration) +
+      "ROW: a label, its first word, or its beginning:\n";
+  for (const auto& [label, kernel] : rows)
+    list += text("  %-38s  %s\n", label.c_str(), kernel.c_str());
+  auto want = [&](const std::string& start) {  // "\n" ends every label
+    const size_t before = wantedRows.size();
+    for (const auto& [label, kernel] : rows)
+      if ((label + "\n").rfind(start, 0) == 0) wantedRows.push_back(label);
+    return wantedRows.size() > before;
+  };
+  auto end = [](int code, const std::string& last) {  // 1: output was lost
+    std::printf("%s", last.c_str());
+    if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return code;
+    std::fprintf(stderr, "FAILED: the output could not be written.\n");
+    return 1;
+  };
+  if (argc == 1) want("");
+  for (int k = 1; k < argc; ++k) {
+    const std::string word = argv[k];
+    if (word == "--help" || word == "--list") return end(0, list);
+    if (!word.empty() && (want(word + "\n") || want(word + " ") || want(word)))
+      continue;
+    std::fprintf(stderr, "No row '%s'. %s", word.c_str(), list.c_str());
+    return 2;
+  }
+  bool skipped = false;
+  try {
+    lesson();
+    for (const std::string& label : wantedRows)
+      gate("rows-printed", has(printedRows, label), label);
+  } catch (const std::exception& error) {
+    const bool full = cudaGetLastError() == cudaErrorMemoryAllocation;
+    skipped = full || dynamic_cast<const Skip*>(&error);
+    gate("cuda-call", skipped, error.what());
+    std::fflush(stdout);
+    if (skipped) std::fprintf(stderr, "SKIPPED: %s\n", error.what());
+    if (full) std::fprintf(stderr, "  Free memory, or lower the constants.\n");
+  }
+  if (failures > 0) return end(1, text("\n%d checks FAILED.\n", failures));
+  return skipped ? end(77, "") : end(0, "\nAll checks passed.\n");
+}
+// ---- end of helpers -------------------------------------------------------
+
+// ---- input, queries, one way to check and time ----------------------------
+
+// Element c of row r of the input. kOnes: one element too many or too few is
+// off by one. kPosition: odd 32nds up to 63/32, others in each copy, so wrong
+// addresses and rounded elements show. kMarks: 2.5 per cluster, shared by the
+// first elements of its blocks. kRows: 1/8 to kMaxValue/8: no row sums to 0.
+enum class Data { kOnes, kPosition, kMarks, kRows };
+constexpr int kTile = 2 * kThreadsPerBlock, kTiles = (kElems - 1) / kTile + 1;
+struct Input {
+  Data data;
+  int length, cluster = 1, blocks = 1;  // cluster and grid: of kMarks
+  __host__ __device__ float at(std::uint64_t r, std::uint64_t c) const {
+    std::uint64_t i = data == Data::kRows ? r * length + c : r << 32 | c;
+    i = (i + 1) * 0x9E3779B97F4A7C15ull;
+    i = (i ^ (i >> 29)) * 0xBF58476D1CE4E5B9ull;
+    i ^= i >> 32;
+    if (data == Data::kOnes) return 1.0f;
+    if (data == Data::kPosition) return (2 * int(i % 64) - 63) / 32.0f;
+    if (data == Data::kRows) return float(i % kMaxValue + 1) / 8;
+    const int block = int(c / kTile), first = block / cluster * cluster;
+    const int marked = (blocks < kTiles ? blocks : kTiles) - first;
+    if (c % kTile != 0 || block - first >= marked) return 0.0f;
+    return 2.5f / (marked < cluster ? marked : cluster);
+  }
 };
 
-// The sum of the position data, in double. Every partial and every running
-// sum is exact in float, in whatever order, while the positive and the
-// negative elements each sum to less than 2^24.
-double positionSum() {
-  double positive = 0.0, negative = 0.0;
-  for (int i = 0; i < kElems; ++i) {
-    const double value = valueAt(std::uint64_t(i), Data::kPosition);
-    (value > 0.0 ? positive : negative) += value;
-  }
-  gate("sum-input-exact", positive < 0x1p24 && -negative < 0x1p24,
-       "the elements sum to %.0f and %.0f, not below 2^24", positive,
-       negative);
-  return positive + negative;
-}
-
-// Launch i adds copy i into word i of the results: the first `launches` words
-// must hold `want`, or minus it where the copy is negated, and the others must
-// still be zero. Then all are zero again.
-bool resultsAre(float* d_results, int launches, size_t copies, double want) {
-  constexpr size_t kBytes = kMaxLaunches * sizeof(float);
-  std::vector<float> words(kMaxLaunches);
-  CUDA_CHECK(cudaGetLastError());
-  CUDA_CHECK(
-      cudaMemcpy(words.data(), d_results, kBytes, cudaMemcpyDeviceToHost));
-  CUDA_CHECK(cudaMemset(d_results, 0, kBytes));
-  for (int i = 0; i < kMaxLaunches; ++i) {
-    const double sign = i % copies % 2 == 0 ? 1.0 : -1.0;
-    const double expected = i < launches ? sign * want : 0.0;
-    if (!(double(words[i]) == expected)) {
-      std::printf("word %d holds %.1f instead of %.1f\n", i, double(words[i]),
-                  expected);
-      return false;
-    }
-  }
-  return true;
-}
-
-// Copies of the input of part 1, with NaN after each; one a launch suffices.
-Matrix sumCopies(const Device& device) {
-  const int copies = copiesBeyondL2(device, kElems * sizeof(float));
-  return {size_t(std::min(copies, kMaxLaunches)), kElems, 64};
-}
-
-void costOfClusters(const Device& device) {
-  int blocksAnSm = 0;
-  CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-      &blocksAnSm, reduceBlockAtomic, kThreadsPerBlock, 0));
-  const size_t wave =
-      std::min(kSumBlocks, size_t(device.sms) * size_t(blocksAnSm));
-  const ClusterLaunch single(kSumBlocks, kThreadsPerBlock, 0, 1);
-  const int portable = largestCluster(reduceClusterDsm, single);
-  CUDA_CHECK(cudaFuncSetAttribute(
-      reduceClusterDsm, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
-  const int largest = largestCluster(reduceClusterDsm, single);
-  std::printf(
-      "\nPart 1: what clusters cost. Sum of %d floats, %d threads a block.\n"
-      "reduceClusterDsm, largest cluster: %d blocks, %d with the"
-      " non-portable opt-in.\n\n"
-      "%-20s %8s %8s %9s %7s %7s %7s %9s\n"
-      "%-20s %8s %8s %9s %7s %7s %7s %9s\n",
-      kElems, kThreadsPerBlock, portable, largest, "", "clusters", "global",
-      "time", "", "", "% of", "times", "row", "at once", "atomics", "ms",
-      "spread", "GB/s", "peak", "baseline");
-
-  const Matrix copies = sumCopies(device);
-  DeviceArray<float> input(copies.rows * copies.pitch), results(kMaxLaunches);
-  CUDA_CHECK(cudaMemset(results.data, 0, kMaxLaunches * sizeof(float)));
-  const double want = positionSum();
-  double baselineMs = 0.0, clusterMs = 0.0, fewMs = 0.0;
-  for (const CostRow& row : kCostRows) {
-    int atOnce = 0;
-    size_t atomics = row.grid == Grid::kOneWave ? wave : kSumBlocks;
-    if (row.clusterBlocks > 0) {
-      const ClusterLaunch shape(kSumBlocks, kThreadsPerBlock, 0,
-                                row.clusterBlocks);
-      atomics = shape.config.gridDim.x / row.clusterBlocks;
-      atOnce = clustersAtOnce(reduceClusterDsm, shape);
-      if (atOnce == 0) {
-        std::printf(
-            "%-20s skipped: clusters have at most %d blocks here, and"
-            " kMaxClusterBlocks is %d\n",
-            row.label, largest, kMaxClusterBlocks);
-        continue;
-      }
-    }
-    auto launch = [&](int i) {
-      const float* in = input.data + i % copies.rows * copies.pitch;
-      if (row.clusterBlocks > 0) {
-        launchClusterDsm(row.clusterBlocks, in, results.data + i);
-      } else {
-        reduceBlockAtomic<<<unsigned(atomics), kThreadsPerBlock>>>(
-            in, kElems, results.data + i);
-      }
-    };
-    auto fill = [&](Data data) {
-      CUDA_CHECK(cudaMemset(input.data, 0xFF, copies.bytes()));
-      fillMatrix<<<2048, 256>>>(input.data, copies, data);
-    };
-
-    fill(Data::kOnes);
-    CUDA_CHECK(cudaProfilerStart());  // a profiler records this launch
-    launch(0);
-    CUDA_CHECK(cudaDeviceSynchronize());
-    CUDA_CHECK(cudaProfilerStop());
-    bool right = gate("sum-of-ones-exact",
-                      resultsAre(results.data, 1, copies.rows, kElems), "%s",
-                      row.label);
-    fill(Data::kPosition);
-    for (int i = 0; i < kRepetitions; ++i) launch(i);
-    right &= gate("repetitions-exact",
-                  resultsAre(results.data, kRepetitions, copies.rows, want),
-                  "%s, one of %d launches", row.label, kRepetitions);
-    const Timing timing = timeKernel(launch);
-    right &= gate("timed-sums-exact",
-                  resultsAre(results.data, timing.launches, copies.rows, want),
-                  "%s", row.label);
-    if (!right) continue;
-
-    if (row.grid == Grid::kBlocks) baselineMs = timing.ms;
-    if (row.grid == Grid::kOneWave) fewMs = timing.ms;
-    if (row.clusterBlocks > 1 && (clusterMs == 0.0 || timing.ms < clusterMs)) {
-      clusterMs = timing.ms;
-    }
-    const double gbs = kElems * sizeof(float) / timing.ms / 1e6;
-    std::printf("%-20s %8s %8zu %9.4f %6.1f%% %7.0f %7s %9.2f\n", row.label,
-                atOnce > 0 ? std::to_string(atOnce).c_str() : "-", atomics,
-                timing.ms, 100.0 * timing.spread, gbs,
-                percent(gbs, device.peakGBs).c_str(), baselineMs / timing.ms);
-  }
-  std::printf(
-      "\nGB/s: 4 bytes an element, read once. Times baseline: the baseline's"
-      " time over the row's.\nThe sums of %d launches of a row are compared,"
-      " and of all timed ones.\n",
-      kRepetitions);
-  if (wave < kSumBlocks && fewMs > 0.0 && fewMs < baselineMs &&
-      clusterMs > baselineMs) {
-    std::printf(
-        "Fewer atomics did not pay: the best cluster of 2 or more reaches %.2f"
-        " times the baseline.\nFewer blocks did: %zu instead of %zu reach"
-        " %.2f times.\n",
-        baselineMs / clusterMs, wave, kSumBlocks, baselineMs / fewMs);
-  }
-}
-
-// ---- part 2: checks, times, table -----------------------------------------
-
-// slices: how many blocks hold the row in shared memory; 0: it is not held,
-// 2 or more: they are a cluster.
-struct RowSchedule {
-  const char* label;
-  void (*kernel)(const float*, float*, int, int);  // none: the copy
-  int slices;
-};
-
-constexpr RowSchedule kRowSchedules[] = {
-    {"copy (ceiling)", nullptr, 0},
-    {"one block a row, two reads", normaliseRowTwoReads, 0},
-    {"one block a row, row in shared memory", normaliseRowShared, 1},
-    {"cluster of 2 a row", normaliseRowCluster, 2},
-    {"cluster of 4 a row", normaliseRowCluster, 4},
-    {"cluster of 8 a row", normaliseRowCluster, 8},
-};
-constexpr int kSchedules = int(sizeof(kRowSchedules) / sizeof(RowSchedule));
-
-// Bytes of shared memory that a block of the row asks for.
-size_t sliceBytes(const RowSchedule& row, const Matrix& m) {
-  if (row.slices == 0) return 0;
-  return size_t(sliceFloats(m.length, row.slices)) * sizeof(float);
-}
-
-// Opts in to the most that it can get, beside the kernel's other shared
-// variables, and returns that.
-size_t maxSliceBytes(const RowSchedule& row) {
-  if (row.slices == 0) return 0;
-  cudaFuncAttributes attributes;
-  CUDA_CHECK(cudaFuncGetAttributes(&attributes, row.kernel));
-  const int most = deviceAttribute(cudaDevAttrMaxSharedMemoryPerBlockOptin) -
-                   int(attributes.sharedSizeBytes);
-  CUDA_CHECK(cudaFuncSetAttribute(
-      row.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most));
-  return size_t(most);
-}
-
-bool fits(const RowSchedule& row, const Matrix& m) {
-  return sliceBytes(row, m) <= maxSliceBytes(row);
-}
-
-ClusterLaunch rowClusters(const RowSchedule& row, const Matrix& m, int threads,
-                          size_t bytes) {
-  return ClusterLaunch(m.rows * row.slices, threads, bytes, row.slices);
-}
-
-// How many rows are in progress; 0 where this cannot run. 1 for the copy.
-int rowsAtOnce(const RowSchedule& row, const Matrix& m, int threads,
-               const Device& device) {
-  if (row.kernel == nullptr) return 1;
-  if (!fits(row, m)) return 0;
-  int most = 0;
-  if (row.slices > 1) {
-    most = clustersAtOnce(row.kernel,
-                          rowClusters(row, m, threads, sliceBytes(row, m)));
-  } else {
-    CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-        &most, row.kernel, threads, sliceBytes(row, m)));
-    most *= device.sms;
-  }
-  return int(std::min(size_t(most), m.rows));
-}
-
-void launchRow(const RowSchedule& row, const Matrix& m, int threads,
-               const float* in, float* out) {
-  if (row.kernel == nullptr) {
-    const size_t n = m.bytes() / sizeof(float4);
-    copyVectors<<<unsigned((n + threads - 1) / threads), threads>>>(
-        reinterpret_cast<const float4*>(in), reinterpret_cast<float4*>(out),
-        n);
-  } else if (row.slices > 1) {
-    const ClusterLaunch launch =
-        rowClusters(row, m, threads, sliceBytes(row, m));
-    CUDA_CHECK(cudaLaunchKernelEx(&launch.config, row.kernel, in, out,
-                                  m.length, m.pitch));
-  } else {
-    row.kernel<<<unsigned(m.rows), threads, sliceBytes(row, m)>>>(
-        in, out, m.length, m.pitch);
-  }
-  CUDA_CHECK(cudaGetLastError());
-}
-
-// Counts the floats of the result that are wrong: not exactly valueAt times
-// the scale of the row (1 where scale is null: a copy), or, between two rows,
-// not the poison any more.
-__global__ void countWrong(const float* got, Matrix m, const float* scale,
-                           unsigned long long* wrong) {
+// What lies between two rows stays NaN, so that a read past the end shows.
+__global__ void fill(float* x, size_t rows, size_t pitch, Input input) {
   const size_t step = size_t(gridDim.x) * blockDim.x;
   for (size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x;
-       i < m.rows * m.pitch; i += step) {
-    const size_t r = i / m.pitch, c = i % m.pitch;
-    bool right = __float_as_uint(got[i]) == 0xFFFFFFFFu;
-    if (c < size_t(m.length)) {
-      const float factor = scale == nullptr ? 1.0f : scale[r];
-      right = got[i] == valueAt(r * m.length + c, Data::kRows) * factor;
-    }
-    if (!right) atomicAdd(wrong, 1ull);
+       i < rows * pitch; i += step) {
+    const bool gap = i % pitch >= size_t(input.length);
+    x[i] = gap ? __uint_as_float(~0u) : input.at(i / pitch, i % pitch);
   }
 }
 
-// A matrix on the card, its result, and the comparison with what the CPU
-// says: sums in double, and from them the same single-precision reciprocal
-// that the kernels take. Both are correctly rounded.
-struct MatrixRun {
-  Matrix m;
-  DeviceArray<float> in, out, scale;
-  DeviceArray<unsigned long long> wrong;
+bool wanted(const Row& row) { return has(wantedRows, row.label); }
 
-  explicit MatrixRun(const Matrix& matrix)
-      : m(matrix),
-        in(m.rows * m.pitch),
-        out(m.rows * m.pitch),
-        scale(m.rows),
-        wrong(1) {
-    CUDA_CHECK(cudaMemset(in.data, 0xFF, m.bytes()));
-    fillMatrix<<<2048, 256>>>(in.data, m, Data::kRows);
-    std::vector<float> scales(m.rows);
-    std::uint64_t i = 0;
-    for (float& value : scales) {
-      double sum = 0.0;
-      for (int k = 0; k < m.length; ++k) sum += valueAt(i++, Data::kRows);
-      value = 1.0f / float(sum);
-    }
-    CUDA_CHECK(cudaMemcpy(scale.data, scales.data(), m.rows * sizeof(float),
-                          cudaMemcpyHostToDevice));
+int clusterOf(const Row& row) {  // 0: no cluster
+  const char* at = std::strstr(row.label, "cluster of ");
+  return at == nullptr ? 0 : std::atoi(at + 11);
+}
+
+int blocksAtOnce(const void* kernel, int threads, size_t bytes,
+                 const Device& device) {
+  int perSm = 0;
+  CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&perSm, kernel,
+                                                           threads, bytes));
+  return perSm * device.multiProcessorCount;
+}
+
+// Compares what the kernel saw of its last launch with what it should be.
+bool launchedIs(const Row& row, int cluster, size_t blocks) {
+  int was[2] = {0, 0};
+  const int none[2] = {0, 0};
+  CUDA_CHECK(cudaMemcpyFromSymbol(was, launched, sizeof(was)));
+  CUDA_CHECK(cudaMemcpyToSymbol(launched, none, sizeof(none)));
+  return gate("launched-as-labelled",
+              was[0] == cluster && size_t(was[1]) == blocks,
+              text("%s: %d blocks in clusters of %d, not %zu of %d", row.label,
+                   was[1], was[0], blocks, cluster));
+}
+
+// The time of a launch in ms, at a glance (the least of three launches): to
+// choose a block size, and for launches that repeat their work kRounds times.
+template <typename Start>
+double glance(Start start) {
+  double least = 1e9;
+  cudaEvent_t events[2];
+  for (cudaEvent_t& event : events) CUDA_CHECK(cudaEventCreate(&event));
+  for (int k = 0; k < 3; ++k) {
+    float ms = 0.0f;
+    const auto from = std::chrono::steady_clock::now();
+    CUDA_CHECK(cudaEventRecord(events[0]));
+    start();
+    CUDA_CHECK(cudaEventRecord(events[1]));
+    CUDA_CHECK(cudaEventSynchronize(events[1]));
+    const std::chrono::duration<double> host =
+        std::chrono::steady_clock::now() - from;
+    CUDA_CHECK(cudaEventElapsedTime(&ms, events[0], events[1]));
+    const double most = 1.01e3 * host.count();
+    gate("clock-at-a-glance", most < 1 || (ms < most && ms > most / 2),
+         text("%g ms, by the host %g", ms, most));
+    least = std::min(least, double(ms));
   }
+  for (cudaEvent_t event : events) CUDA_CHECK(cudaEventDestroy(event));
+  return least;
+}
 
-  void poison() { CUDA_CHECK(cudaMemset(out.data, 0xFF, m.bytes())); }
-
-  unsigned long long wrongFloats(const RowSchedule& row) {
-    unsigned long long n = 0;
-    CUDA_CHECK(cudaMemset(wrong.data, 0, sizeof(n)));
-    countWrong<<<2048, 256>>>(
-        out.data, m, row.kernel == nullptr ? nullptr : scale.data, wrong.data);
-    CUDA_CHECK(cudaGetLastError());
-    CUDA_CHECK(cudaMemcpy(&n, wrong.data, sizeof(n), cudaMemcpyDeviceToHost));
-    return n;
-  }
-
-  // Moves the last float to the next one that there is.
-  void plantFault() {
-    float* last = out.data + m.rows * m.pitch - 1;
-    std::uint32_t bits = 0;
-    CUDA_CHECK(cudaMemcpy(&bits, last, 4, cudaMemcpyDeviceToHost));
-    ++bits;
-    CUDA_CHECK(cudaMemcpy(last, &bits, 4, cudaMemcpyHostToDevice));
-  }
+struct Shape {
+  int blocks, threads, atOnce;  // blocks per row or cluster, threads per block
+};
+struct Result {
+  Shape shape = {};
+  Timing timing;
+  std::string why;  // it has no time
 };
 
-// threads: 0 where no block size can run. ms: 0 there, and where a result is
-// wrong.
-struct RowResult {
-  double ms = 0.0, spread = 0.0;
-  int threads = 0, atOnce = 0;
-};
+template <typename Start>
+void profiled(Start start) {  // a profiler records this launch
+  CUDA_CHECK(cudaProfilerStart());
+  start();
+  CUDA_CHECK(cudaDeviceSynchronize());
+  CUDA_CHECK(cudaProfilerStop());
+}
 
-// Checks a row with each block size; where `timed`, also times it and keeps
-// the fastest.
-RowResult checkAndTime(const RowSchedule& row, MatrixRun& data,
-                       const Device& device, bool timed = true) {
-  RowResult best;
-  for (int threads : kRowThreads) {
-    const int atOnce = rowsAtOnce(row, data.m, threads, device);
-    if (atOnce == 0) continue;
-    auto launch = [&](int) {
-      launchRow(row, data.m, threads, data.in.data, data.out.data);
-    };
-    const char* format = "%s, length %d, %d threads: %llu floats are wrong";
-    data.poison();
-    launch(0);
-    unsigned long long wrong = data.wrongFloats(row);
-    bool right = gate("matrix-exact", wrong == 0, format, row.label,
-                      data.m.length, threads, wrong);
-    data.plantFault();
-    const unsigned long long planted = data.wrongFloats(row);
-    right &= gate("comparison-convicts", planted == wrong + 1,
-                  "%s, length %d: %llu wrong floats, with one planted %llu",
-                  row.label, data.m.length, wrong, planted);
-    if (!timed) {
-      best.threads = threads;
-      continue;
-    }
-    data.poison();
-    const Timing timing = timeKernel(launch);
-    wrong = data.wrongFloats(row);
-    right &= gate("timed-matrix-exact", wrong == 0, format, row.label,
-                  data.m.length, threads, wrong);
-    if (!right) return {0.0, 0.0, threads, atOnce};
-    if (best.ms == 0.0 || timing.ms < best.ms) {
-      best = {timing.ms, timing.spread, threads, atOnce};
-    }
+// start(shape, i) starts launch i; right(shape, n) says whether launches 0 to
+// n-1 left right results, and poisons them. Checks every shape, times the
+// fastest, and checks it again.
+template <typename Start, typename Right>
+Result measure(const Row& row, const std::vector<Shape>& shapes, Start start,
+               Right right) {
+  Result best;
+  bool ok = true;
+  double ms = 0.0, least = 1e9;
+  for (const Shape& shape : shapes) {
+    auto again = [&] { start(shape, 0); };
+    shapes.size() > 1 ? void(ms = glance(again)) : again();
+    ok &= gate("exact", right(shape, 1), row.label);
+    if (ms < least) best.shape = shape, least = ms;
   }
-  // Larger clusters may find too few SMs together on a small card.
-  const bool launches =
-      row.slices < 2 ||
-      (row.slices == 2 &&
-       clustersAtOnce(row.kernel,
-                      rowClusters(row, data.m, kRowThreads[0], 0)) > 0);
-  if (launches && fits(row, data.m)) {
-    gate("rows-that-fit-ran", best.threads > 0, "%s, length %d", row.label,
-         data.m.length);
+  if (ok) {
+    profiled([&] { start(best.shape, 0); });
+    ok &= gate("exact", right(best.shape, 1), row.label);
+    best.timing = timeKernel([&](int i) { start(best.shape, i); });
+    ok &= gate("timed-exact", right(best.shape, best.timing.launches),
+               row.label);
   }
-  if (best.ms > 0.0) {
-    CUDA_CHECK(cudaProfilerStart());  // a profiler records this launch
-    launchRow(row, data.m, best.threads, data.in.data, data.out.data);
-    CUDA_CHECK(cudaDeviceSynchronize());
-    CUDA_CHECK(cudaProfilerStop());
-  }
+  if (!ok) best.why = "WRONG, not timed";
   return best;
 }
 
-// Rows shorter than a cluster, partial last vectors, lengths that nothing
-// divides: every schedule, with every block size.
-void checkRaggedRows(const Device& device) {
-  int ran = 0;
-  for (int length : {1, 3, 5, 7, 31, 1000, 4097, (1 << 15) + 3}) {
-    MatrixRun data(Matrix(5, length));
-    for (const RowSchedule& row : kRowSchedules) {
-      if (checkAndTime(row, data, device, false).threads > 0) ++ran;
+// ---- part 1 ---------------------------------------------------------------
+
+// snippet: reference
+// The sum of each copy in double. In float it is exact, in whatever order the
+// atomics come, while the positive and the negative sums of the tiles each add
+// up to less than 2^24 32nds: sums of more tiles only cancel more. What a
+// block adds up by itself stays below 2 * kTile per tile.
+std::vector<double> positionSums(size_t copies) {
+  const Input input = {Data::kPosition, kElems};
+  std::vector<double> sums;
+  for (size_t copy = 0; copy < copies; ++copy) {
+    double positive = 0.0, negative = 0.0, tile = 0.0;
+    for (int i = 0; i < kElems; ++i) {
+      tile += input.at(copy, i);
+      if ((i + 1) % kTile != 0 && i + 1 < kElems) continue;
+      (tile > 0.0 ? positive : negative) += tile;
+      tile = 0.0;
+    }
+    gate("sum-input-exact", positive < 0x1p19 && -negative < 0x1p19,
+         text("tiles sum to %g and %g, not below 2^19", positive, negative));
+    sums.push_back(positive + negative);
+  }
+  return sums;
+}
+// end snippet
+
+struct SumRun {
+  size_t copies, pitch = kElems + 64;  // copies of the input, NaN between
+  DeviceArray<float> in, out;          // launch i adds into word i
+  const std::vector<double> sums;
+
+  explicit SumRun(const Device& device)
+      : copies(copiesBeyondL2(device, kElems * sizeof(float))),
+        in(copies * pitch),
+        out(kMaxLaunches),
+        sums(positionSums(copies)) {
+    CUDA_CHECK(cudaMemset(out.data, 0, kMaxLaunches * sizeof(float)));
+  }
+  void fillWith(Data data, int cluster = 1, int blocks = 1) {
+    fill<<<2048, 256>>>(in.data, copies, pitch,
+                        Input{data, kElems, cluster, blocks});
+  }
+  void start(const Row& row, const Launch& launch, int i) {
+    const float* copy = in.data + i % copies * pitch;
+    launch(row.kernel, copy, size_t(kElems), out.data + i);
+  }
+  // Words 0 to launches - 1 hold what they must, the others 0. Then all are 0.
+  bool resultsAre(Data data, int launches) {
+    std::vector<float> words(kMaxLaunches);
+    const size_t bytes = kMaxLaunches * sizeof(float);
+    CUDA_CHECK(
+        cudaMemcpy(words.data(), out.data, bytes, cudaMemcpyDeviceToHost));
+    CUDA_CHECK(cudaMemset(out.data, 0, bytes));
+    for (int i = 0; i < kMaxLaunches; ++i) {
+      double want = data == Data::kOnes ? kElems : sums[i % copies];
+      if (i >= launches) want = 0.0;
+      if (double(words[i]) == want) continue;
+      std::printf("word %d holds %.6f, not %.6f\n", i, words[i], want);
+      return false;
+    }
+    return true;
+  }
+  // snippet: one-check
+  // How many atomics a launch makes. The word begins with 2^24, where floats
+  // are 2 apart: the marks of a whole cluster, 2.5, count as 2 there, and the
+  // same marks added block by block are rounded to something else.
+  int countAtomics(const Row& row, const Launch& launch) {
+    float word = 0x1p24f;
+    fillWith(Data::kMarks, std::max(clusterOf(row), 1),
+             int(launch.config.gridDim.x));
+    CUDA_CHECK(cudaMemcpy(out.data, &word, 4, cudaMemcpyHostToDevice));
+    start(row, launch, 0);
+    CUDA_CHECK(cudaMemcpy(&word, out.data, 4, cudaMemcpyDeviceToHost));
+    CUDA_CHECK(cudaMemset(out.data, 0, 4));
+    return int((word - 0x1p24f) / 2);
+  }
+  // end snippet
+};
+
+__global__ void doNothing() {}
+
+void costOfClusters(const Device& device, int portable) {
+  const void* dsm = reinterpret_cast<const void*>(reduceClusterDsm);
+  const int largest = largestCluster(dsm, Launch(1, kThreadsPerBlock, 0, 1));
+  SumRun run(device);
+  Timing first, few, best, bestFew;  // without clusters, and with
+  std::printf(
+      "\nPart 1: what clusters cost. Largest cluster of reduceClusterDsm: %d "
+      "blocks, opted in %d.\n\nSum of %d floats, %d threads per block\n",
+      portable, largest, kElems, kThreadsPerBlock);
+  Table table(device, "   blocks  at once  atomics  x baseline  x few blocks");
+  for (const Row& row : kRows) {
+    if (row.kind > Row::kFew || !wanted(row)) continue;
+    const int cluster = clusterOf(row);
+    const int atOnce =
+        cluster > 0 ? clustersAtOnce(
+                          row.kernel, Launch(1, kThreadsPerBlock, 0, cluster))
+                    : blocksAtOnce(row.kernel, kThreadsPerBlock, 0, device);
+    gate("sizes-that-fit-ran", atOnce > 0 || cluster > largest, row.label);
+    if (atOnce == 0) {
+      table.line(row.label, text("skipped: at most %d here", largest));
+      continue;
+    }
+    const size_t wave = size_t(atOnce) * std::max(cluster, 1);
+    const Launch launch(
+        row.kind == Row::kFew ? std::min<size_t>(wave, kTiles) : kTiles,
+        kThreadsPerBlock, 0, cluster);
+    const int blocks = int(launch.config.gridDim.x);
+    run.fillWith(Data::kOnes);
+    run.start(row, launch, 0);
+    bool ok = gate("sum-of-ones-exact", run.resultsAre(Data::kOnes, 1),
+                   row.label);
+    if (cluster > 0) ok &= launchedIs(row, cluster, blocks);
+    const int atomics = run.countAtomics(row, launch);
+    const int due = blocks / std::max(cluster, 1);
+    ok &= gate("atomics-counted", atomics == due,
+               text("%s: %d, not %d", row.label, atomics, due));
+    run.fillWith(Data::kPosition);
+    for (int i = 0; i < kRepetitions; ++i) run.start(row, launch, i);
+    ok &= gate("repetitions-exact",
+               run.resultsAre(Data::kPosition, kRepetitions), row.label);
+    const Result result = measure(
+        row, {{cluster, kThreadsPerBlock, atOnce}},
+        [&](Shape, int i) { run.start(row, launch, i); },
+        [&](Shape, int n) { return run.resultsAre(Data::kPosition, n); });
+    if (!ok || !result.why.empty()) {
+      table.line(row.label, "WRONG, not timed");
+      continue;
+    }
+    const Timing& timing = result.timing;
+    const bool all = row.kind == Row::kSum;
+    if (cluster == 0) (all ? first : few) = timing;
+    Timing& least = all ? best : bestFew;
+    if (cluster > 1 && (least.ms == 0.0 || timing.ms < least.ms))
+      least = timing;
+    table.print(row.label, timing, double(kElems) * sizeof(float),
+                text("%9d%9s%9d%12s%14s", blocks,
+                     cluster > 0 ? std::to_string(atOnce).c_str() : "-",
+                     atomics, timesAbove(first, timing).c_str(),
+                     timesAbove(few, timing).c_str()));
+  }
+  std::printf(
+      "\nGB/s: 4 bytes per element, read once. At once: clusters. Atomics: "
+      "counted. x: the time of\nthe baseline, or of `few blocks`, over the "
+      "row's; ~ where the spread hides it.\n"
+      "The best cluster of 2 or more is at %s of the baseline, fewer blocks "
+      "without clusters at %s.\nFrom one wave, the best cluster is at %s of "
+      "`few blocks`.\n",
+      timesAbove(first, best).c_str(), timesAbove(first, few).c_str(),
+      timesAbove(few, bestFew).c_str());
+  std::printf("%d blocks that do nothing, ms:", kTiles);
+  for (int cluster : {0, 1, 2, 8}) {
+    const Launch launch(kTiles, kThreadsPerBlock, 0, cluster);
+    const double ms = glance([&] {
+      for (int i = 0; i < 20; ++i) launch((const void*)doNothing);
+    });
+    const std::string what =
+        cluster > 0 ? text("cluster of %d", cluster) : "no cluster";
+    std::printf("%s %s %.4f", cluster > 0 ? "," : "", what.c_str(), ms / 20);
+  }
+  std::printf(".\n");
+}
+
+// ---- the price of an exchange ---------------------------------------------
+
+unsigned nextTag = 1;  // no tag comes twice
+
+void priceOfExchange(const Device& device) {
+  DeviceArray<Word> words(2 * kMostBlocks + 1);
+  Word* wrong = words.data + 2 * kMostBlocks;
+  CUDA_CHECK(cudaMemset(words.data, 0, (2 * kMostBlocks + 1) * sizeof(Word)));
+  for (int threads : kExchangeThreads) {
+    std::printf("\nPrice of an exchange, %d threads per block: ns until every "
+                "block has the sum\n%-38s%11s%11s%11s%11s\n",
+                threads, "row", "2 blocks", "4 blocks", "8 blocks",
+                "16 blocks");
+    for (const Row& row : kRows) {
+      if (row.kind != Row::kPrice || !wanted(row)) continue;
+      std::string cells;
+      for (int k : {2, 4, 8, 16}) {
+        const bool together =
+            row.kernel == reinterpret_cast<const void*>(exchangeThroughMemory);
+        const Launch launch(k, threads, 0, together ? 0 : k, together);
+        const bool can =
+            together ? device.cooperativeLaunch != 0 &&
+                           blocksAtOnce(row.kernel, threads, 0, device) >= k
+                     : clustersAtOnce(row.kernel, launch) > 0;
+        std::string cell = "n/a";
+        if (can) {
+          Word count = 0;
+          auto start = [&] {
+            launch(row.kernel, k, words.data, nextTag, wrong);
+            nextTag += kRounds;
+          };
+          profiled(start);
+          const double ms = glance(start);
+          CUDA_CHECK(cudaMemcpy(&count, wrong, sizeof(Word),
+                                cudaMemcpyDeviceToHost));
+          CUDA_CHECK(cudaMemset(wrong, 0, sizeof(Word)));
+          cell = gate("exchange-exact", count == 0,
+                      text("%s, %d blocks: %llu threads with wrong sums",
+                           row.label, k, count))
+                     ? text("%.0f", ms * 1e6 / kRounds)
+                     : "WRONG";
+        }
+        cells += text("%11s", cell.c_str());
+      }
+      std::printf("%-38s%s\n", row.label, cells.c_str());
+      printedRows.push_back(row.label);
     }
   }
-  std::printf("Rows of 1 to %d floats: %d rows of the table compared.\n",
-              (1 << 15) + 3, ran);
+}
+
+// ---- part 2 ---------------------------------------------------------------
+
+// Bytes of shared memory per block, for the part of a row that it holds.
+size_t sliceBytes(const Row& row, int length, int threads) {
+  const bool held = row.kind == Row::kClusters ||
+                    row.kernel == (const void*)normaliseRowShared;
+  int vectors = partFloats(length, std::max(clusterOf(row), 1)) / 4;
+  if (row.kernel == (const void*)normaliseRowRegisters &&
+      vectors > kInRegisters * threads)
+    vectors -= kInRegisters * threads;
+  return held ? vectors * sizeof(float4) : 0;
+}
+
+// All shapes in which a row can run; none, and why. `must`: the card runs the
+// row by its own figures; no opt-in and no query of a shape is asked for that.
+std::vector<Shape> shapesOf(const Row& row, const Matrix& m,
+                            const Device& device, std::string* why) {
+  std::vector<Shape> shapes;
+  std::vector<int> sizes = {std::max(clusterOf(row), 1)};
+  if (row.kind == Row::kGroups) sizes = {2, 4, 8, 16};
+  if (row.kind == Row::kYours) return {{0, 0, 0}};
+  cudaFuncAttributes own;
+  CUDA_CHECK(cudaFuncGetAttributes(&own, row.kernel));
+  const bool clusters = row.kind == Row::kClusters;
+  const bool together = row.kind != Row::kGroups || device.cooperativeLaunch;
+  auto bytes = [&](int threads) { return sliceBytes(row, m.length, threads); };
+  const size_t least = bytes(1024), most = own.maxDynamicSharedSizeBytes;
+  *why = least <= most ? "skipped: this card does not launch it"
+              : text("does not fit: %zu KiB per block, %zu at most",
+                     least / 1024, most / 1024);
+  for (int blocks : sizes) {
+    const size_t n = std::size(kRowThreads), step = kQuick && n > 1 ? n - 1 : 1;
+    for (size_t t = 0; t < n; t += step) {  // the smallest and the largest
+      const int threads = kRowThreads[t];
+      const size_t b = bytes(threads);
+      int atOnce = 0;
+      if (b <= most && together) {
+        atOnce = clusters ? clustersAtOnce(row.kernel,
+                                           Launch(1, threads, b, blocks))
+                          : blocksAtOnce(row.kernel, threads, b, device) /
+                                blocks;
+      }
+      const Shape shape = {blocks, threads, std::min(atOnce, m.count)};
+      if (atOnce > 0) shapes.push_back(shape);
+    }
+  }
+  const bool must =
+      together && least + own.sharedSizeBytes <= device.sharedMemPerBlockOptin &&
+      (!clusters || sizes[0] <= largestCluster(row.kernel, Launch(1, 32, 0, 1)));
+  gate("sizes-that-fit-ran", !shapes.empty() || !must, row.label);
+  return shapes;
+}
+
+// Counts the floats of the result that are wrong: not exactly the input times
+// the scale of the row (1 where scale is null: a copy), or, between two rows,
+// not the poison any more. Leaves poison everywhere.
+__global__ void countWrongFloats(float* got, Matrix m, const float* scale,
+                                 Word* wrong) {
+  const Input input = {Data::kRows, m.length};
+  const size_t step = size_t(gridDim.x) * blockDim.x;
+  for (size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x;
+       i < size_t(m.count) * m.pitch; i += step) {
+    const size_t r = i / m.pitch, c = i % m.pitch;
+    bool right = __float_as_uint(got[i]) == ~0u;
+    if (c < size_t(m.length))
+      right = got[i] == input.at(r, c) * (scale == nullptr ? 1.0f : scale[r]);
+    if (!right) atomicAdd(wrong, 1ull);
+    got[i] = __uint_as_float(~0u);
+  }
+}
+
+// A matrix on the card, its result, and the comparison with what the CPU says:
+// sums in double, and from them the same single-precision reciprocal that the
+// kernels take. Both are correctly rounded.
+struct MatrixRun {
+  Matrix m;
+  size_t floats, wordCount;
+  DeviceArray<float> in, out, scale;
+  DeviceArray<Word> words;  // of the exchange; the last one counts errors
+  int compared = 0;
+
+  MatrixRun(int count, int length, const Device& device)
+      : m{count, length, (length + 63) / 64 * 64},
+        floats(size_t(count) * m.pitch),
+        wordCount(size_t(device.multiProcessorCount) * 32 * kMostBlocks + 1),
+        in(floats),
+        out(floats),
+        scale(count),
+        words(wordCount) {
+    m.words = words.data;
+    CUDA_CHECK(cudaMemset(words.data, 0, wordCount * sizeof(Word)));
+    CUDA_CHECK(cudaMemset(out.data, 0xFF, floats * sizeof(float)));
+    fill<<<2048, 256>>>(in.data, count, m.pitch, Input{Data::kRows, length});
+    std::vector<float> scales;
+    for (int r = 0; r < count; ++r) scales.push_back(1.0f / float(sumOf(r)));
+    CUDA_CHECK(cudaMemcpy(scale.data, scales.data(), count * sizeof(float),
+                          cudaMemcpyHostToDevice));
+  }
+  // Rows of the table are added up once, in pieces of the shortest length.
+  double sumOf(int r) const {
+    static std::vector<double> pieces;
+    constexpr int kPiece = 1 << kMinRowLog;
+    const bool whole = m.length % kPiece == 0;
+    const Input input = {Data::kRows, whole ? kPiece : m.length};
+    const int per = m.length / kPiece;
+    double sum = 0.0;
+    for (int c = 0; !whole && c < m.length; ++c) sum += input.at(r, c);
+    for (int p = r * per; whole && p < (r + 1) * per; ++p) {
+      if (p == int(pieces.size())) {
+        pieces.push_back(0.0);
+        for (int c = 0; c < kPiece; ++c) pieces[p] += input.at(p, c);
+      }
+      sum += pieces[p];
+    }
+    return sum;
+  }
+  void start(const Row& row, const Shape& shape) {
+    const bool groups = row.kind == Row::kGroups;
+    size_t blocks = size_t(groups ? shape.atOnce : m.count) * shape.blocks;
+    if (row.kind == Row::kCopy)
+      blocks = (floats / 4 + shape.threads - 1) / shape.threads;
+    m.k = shape.blocks;
+    m.firstTag = nextTag;
+    nextTag += groups ? m.count : 0;
+#ifdef LESSON_YOURS
+    if (row.kind == Row::kYours) return launchYours(in.data, out.data, m);
+#endif
+    const size_t bytes = sliceBytes(row, m.length, shape.threads);
+    const Launch launch(blocks, shape.threads, bytes, clusterOf(row), groups);
+    launch(row.kernel, (const float*)in.data, out.data, m);
+  }
+  void compare(const Row& row) {
+    countWrongFloats<<<2048, 256>>>(
+        out.data, m, row.kind == Row::kCopy ? nullptr : scale.data,
+        words.data + wordCount - 1);
+    CUDA_CHECK(cudaGetLastError());
+    ++compared;
+  }
+  Word takeWrong() {
+    Word n = 0, *wrong = words.data + wordCount - 1;
+    CUDA_CHECK(cudaMemcpy(&n, wrong, sizeof(n), cudaMemcpyDeviceToHost));
+    CUDA_CHECK(cudaMemset(wrong, 0, sizeof(n)));
+    return n;
+  }
+  // The last launch left a right result, and was what the row says.
+  bool right(const Row& row, const Shape& shape) {
+    compare(row);
+    const Word n = takeWrong();
+    const bool groups = row.kind == Row::kGroups;
+    const int cluster = groups ? 1 : clusterOf(row);
+    const size_t blocks =
+        size_t(groups ? shape.atOnce : m.count) * shape.blocks;
+    return gate("matrix-exact", n == 0,
+                text("%s, length %d, %d threads: %llu floats are wrong",
+                     row.label, m.length, shape.threads, n)) &&
+           (cluster == 0 || launchedIs(row, cluster, blocks));
+  }
+  // Each shape, the first one often; and a comparison that must see an error.
+  int checkAll(const Row& row, const std::vector<Shape>& shapes) {
+    for (const Shape& shape : shapes) start(row, shape), right(row, shape);
+    if (shapes.empty()) return 0;
+    for (int i = 0; i < kRepetitions / m.count; ++i)
+      start(row, shapes[0]), compare(row);
+    const Word wrong = takeWrong();
+    gate("repetitions-exact", wrong == 0,
+         text("%s: %llu wrong floats", row.label, wrong));
+    std::uint32_t bits = 0;  // the last float moves to the next there is
+    float* last = out.data + size_t(m.count - 1) * m.pitch + m.length - 1;
+    start(row, shapes[0]);
+    CUDA_CHECK(cudaMemcpy(&bits, last, 4, cudaMemcpyDeviceToHost));
+    ++bits;
+    CUDA_CHECK(cudaMemcpy(last, &bits, 4, cudaMemcpyHostToDevice));
+    compare(row);
+    gate("comparison-sees-one-bit", takeWrong() == 1, row.label);
+    return int(shapes.size()) + kRepetitions / m.count + 1;
+  }
+};
+
+// Rows shorter than a cluster, partial last vectors, lengths that nothing
+// divides: every row of the table, in every shape.
+void checkRaggedRows(const Device& device) {
+  int due = 0, compared = 0;
+  std::string why;
+  for (int length : {1, 3, 5, 7, 31, 1000, 4097, (1 << 15) + 3}) {
+    MatrixRun run(5, length, device);
+    for (const Row& row : kRows) {
+      if (row.kind < Row::kCopy || !wanted(row)) continue;
+      due += run.checkAll(row, shapesOf(row, run.m, device, &why));
+    }
+    compared += run.compared;
+  }
+  gate("ragged-rows-compared", due == compared && due > 0,
+       text("%d launches, %d comparisons", due, compared));
+  std::printf("Rows of 1 to 32771 floats: %d launches compared.\n", compared);
 }
 
 void rowsInClusters(const Device& device) {
-  constexpr size_t kInBytes = size_t(kMatrixElems) * sizeof(float);
-  constexpr double kUsefulBytes = 2.0 * kInBytes;
-  std::printf(
-      "\nPart 2: where clusters pay. out = in * (1 / sum of the row), %.0f MB"
-      " in, %.0f MB out.\n",
-      kInBytes / 1e6, kInBytes / 1e6);
-  if (kUsefulBytes < 4.0 * double(device.l2Bytes)) {
-    std::printf("These are less than four L2: some reads come from there.\n");
-  }
+  constexpr double kBytes = 2.0 * kMatrixElems * sizeof(float);  // useful
+  std::printf("\nPart 2: where clusters pay. out = in * (1 / sum of the row), "
+              "%.0f MB in, %.0f MB out.\n%s",
+              kBytes / 2e6, kBytes / 2e6,
+              kBytes < 4.0 * device.l2CacheSize
+                  ? "That is less than four L2: some reads come from there.\n"
+                  : "");
   checkRaggedRows(device);
-
-  const double l2MB = double(device.l2Bytes) / 1e6;
-  std::string summary;  // of the best cluster row against the best one-block
+  double memcpyMs = 0.0;
+  std::string buys, at[3];  // lengths: clusters ahead, even, behind
   for (int log = kMinRowLog; log <= kMaxRowLog; ++log) {
-    MatrixRun data(Matrix(size_t(kMatrixElems) >> log, 1 << log));
+    MatrixRun run(kMatrixElems >> log, 1 << log, device);
     if (log == kMinRowLog) {
-      const Timing timing = timeKernel([&](int) {
-        CUDA_CHECK(cudaMemcpyAsync(data.out.data, data.in.data, kInBytes,
-                                   cudaMemcpyDeviceToDevice));
-      });
-      std::printf("cudaMemcpyAsync of the matrix: %.4f ms, %.0f GB/s\n",
-                  timing.ms, kUsefulBytes / timing.ms / 1e6);
+      const size_t half = size_t(kBytes / 2);
+      memcpyMs = timeKernel([&](int) {
+                   CUDA_CHECK(cudaMemcpyAsync(run.out.data, run.in.data, half,
+                                              cudaMemcpyDeviceToDevice));
+                 }).ms;
+      std::printf("cudaMemcpyAsync of the matrix: %.4f ms, %.1f GB/s\n",
+                  memcpyMs, kBytes / memcpyMs / 1e6);
+      CUDA_CHECK(cudaMemset(run.out.data, 0xFF, half));
     }
-    RowResult results[kSchedules];
-    double copyMs = 0.0, oneBlockMs = 0.0, clusterMs = 0.0, twoReadsMB = 0.0;
-    for (int k = 0; k < kSchedules; ++k) {
-      const RowSchedule& row = kRowSchedules[k];
-      const RowResult& result = results[k] = checkAndTime(row, data, device);
-      if (result.ms == 0.0) continue;
-      if (row.kernel == normaliseRowTwoReads) {
-        twoReadsMB = double(result.atOnce) * data.m.length * 4 / 1e6;
+    std::vector<std::pair<const Row*, Result>> results;
+    std::pair<const Row*, Timing> best[2];  // without clusters, and with
+    for (const Row& row : kRows) {
+      if (row.kind < Row::kCopy || !wanted(row)) continue;
+      Result result;
+      const std::vector<Shape> shapes =
+          shapesOf(row, run.m, device, &result.why);
+      if (!shapes.empty()) {
+        result = measure(
+            row, shapes, [&](const Shape& s, int) { run.start(row, s); },
+            [&](const Shape& s, int) { return run.right(row, s); });
       }
-      double& best = row.kernel == nullptr ? copyMs
-                     : row.slices > 1      ? clusterMs
-                                           : oneBlockMs;
-      if (best == 0.0 || result.ms < best) best = result.ms;
+      results.push_back({&row, result});
+      const bool competes = row.kind > Row::kCopy && row.kind < Row::kYours;
+      auto& least = best[row.kind == Row::kClusters];
+      if (result.why.empty() && competes &&
+          (least.first == nullptr || result.timing.ms < least.second.ms))
+        least = {&row, result.timing};
     }
-
-    std::printf(
-        "\nRow length 2^%d, %zu rows. Two reads: %.0f MB of rows in progress,"
-        " L2 %.0f MB.\n"
-        "%-38s %7s %7s %7s %6s %5s %6s %6s %10s\n"
-        "%-38s %7s %7s %7s %6s %5s %6s %6s %10s\n",
-        log, data.m.rows, twoReadsMB, l2MB, "", "threads", "rows at", "time",
-        "", "", "% of", "% of", "times best", "row", "a block", "once", "ms",
-        "spread", "GB/s", "copy", "peak", "one-block");
-    for (int k = 0; k < kSchedules; ++k) {
-      const RowResult& result = results[k];
-      const RowSchedule& row = kRowSchedules[k];
-      if (!fits(row, data.m)) {
-        std::printf("%-38s does not fit: %zu KiB a block, %zu KiB at most\n",
-                    row.label, sliceBytes(row, data.m) / 1024,
-                    maxSliceBytes(row) / 1024);
-      } else if (result.threads == 0) {
-        std::printf("%-38s skipped: no cluster of %d blocks (of at most %d)\n",
-                    row.label, row.slices, kMaxClusterBlocks);
-      }
-      if (result.ms == 0.0) continue;  // not here, or not right
-      const bool copy = row.kernel == nullptr;
-      const double gbs = kUsefulBytes / result.ms / 1e6;
-      char ratio[16];
-      std::snprintf(ratio, sizeof(ratio), "%.2f", oneBlockMs / result.ms);
-      std::printf("%-38s %7d %7s %7.4f %5.1f%% %5.0f %6s %6s %10s\n",
-                  row.label, result.threads,
-                  copy ? "-" : std::to_string(result.atOnce).c_str(),
-                  result.ms, 100.0 * result.spread, gbs,
-                  percent(copyMs, result.ms).c_str(),
-                  percent(gbs, device.peakGBs).c_str(), copy ? "-" : ratio);
+    std::printf("\nRow length 2^%d, %d rows\n", log, run.m.count);
+    Table table(device, "   blocks  threads  rows at once  x no cluster");
+    for (const auto& [row, result] : results) {
+      const Shape& s = result.shape;
+      const bool copy = row->kind == Row::kCopy;
+      const double ratio = result.timing.ms / memcpyMs;
+      auto number = [&](int n) { return n > 0 ? std::to_string(n) : "-"; };
+      if (copy && !kQuick)
+        gate("copy-like-memcpy", ratio > 0.8 && ratio < 1.25,
+             text("%.2f times cudaMemcpyAsync's time", ratio));
+      const std::string own =
+          text("%9s%9s%14s%14s", number(copy ? 0 : s.blocks).c_str(),
+               number(s.threads).c_str(), number(copy ? 0 : s.atOnce).c_str(),
+               copy ? "-" : timesAbove(best[0].second, result.timing).c_str());
+      result.why.empty()
+          ? void(table.print(row->label, result.timing, kBytes, own))
+          : table.line(row->label, result.why);
     }
-    if (clusterMs > 0.0 && oneBlockMs > 0.0) {
-      char line[100];
-      std::snprintf(line, sizeof(line),
-                    "  2^%d: %.2f times, %s of the copy; %.0f MB in progress,"
-                    " L2 %.0f MB\n",
-                    log, oneBlockMs / clusterMs,
-                    percent(copyMs, clusterMs).c_str(), twoReadsMB, l2MB);
-      summary += line;
-    }
+    const auto& [without, with] = best;
+    if (without.first == nullptr || with.first == nullptr) continue;
+    const std::string times = timesAbove(without.second, with.second);
+    at[times[0] == '~' ? 1 : with.second.ms < without.second.ms ? 0 : 2] +=
+        text(" 2^%d", log);
+    buys += text("2^%-5d%-41s%-33s%6s\n", log, without.first->label,
+                 with.first->label, times.c_str());
   }
   std::printf(
-      "\nGB/s: 8 bytes an element, one read and one write, in every row; a"
-      " second read does\nnot count. Threads: the fastest of those tried."
-      " The best cluster row against the\nbest one-block row; then what the"
-      " row with two reads has in progress:\n%s",
-      summary.c_str());
+      "\nGB/s: 8 bytes per element, one read and one write, in every row; a "
+      "second read does\nnot count. Blocks (per row) and threads (per block): "
+      "the fastest of those tried.\nx no cluster: the time of the best row "
+      "without clusters over the row's.\n");
+  if (buys.empty()) return;
+  std::printf("\nWhat clusters buy: the time of the best row without them over "
+              "the best with them\n%-7s%-41s%-33s%6s\n%s\n",
+              "length", "without", "with", "times", buys.c_str());
+  const char* const what[] = {"ahead", "even, within the spread,", "behind"};
+  for (int k = 0; k < 3; ++k) {
+    if (!at[k].empty())
+      std::printf("Clusters are %s at%s.\n", what[k], at[k].c_str());
+  }
+  std::printf(
+      "They need no cooperative launch, no words in memory with tags that never"
+      " come twice, and no\ncount of the blocks that fit: the hardware starts "
+      "a cluster together.\n");
 }
 
-int main() try {
-  Device device;
-  int code = openDevice(9, 0, reinterpret_cast<const void*>(&reduceClusterDsm),
-                        &device);
-  if (code == 0 &&
-      (deviceAttribute(cudaDevAttrClusterLaunch) == 0 ||
-       clustersAtOnce(reduceClusterDsm,
-                      ClusterLaunch(1, kThreadsPerBlock, 0, 1)) == 0)) {
-    code = refuse(
-        "%s cannot launch thread block clusters.\n"
-        "  Choose another GPU with CUDA_VISIBLE_DEVICES.",
-        device.name.c_str());
+void lesson() {
+  int clusters = 0;
+  const void* dsm = reinterpret_cast<const void*>(reduceClusterDsm);
+  const Device device = openDevice(90, dsm);
+  const Launch single(1, kThreadsPerBlock, 0, 1);
+  CUDA_CHECK(cudaDeviceGetAttribute(&clusters, cudaDevAttrClusterLaunch, 0));
+  if (clusters == 0 || clustersAtOnce(dsm, single) == 0)
+    throw Skip(std::string(device.name) +
+               " cannot launch thread block clusters; choose another GPU with "
+               "CUDA_VISIBLE_DEVICES.");
+  const int portable = largestCluster(dsm, single);
+  // Before any other query: all the shared memory that a block can have, and
+  // clusters of more than the portable eight blocks.
+  for (const Row& row : kRows) {
+    cudaFuncAttributes own;
+    CUDA_CHECK(cudaFuncGetAttributes(&own, row.kernel));
+    CUDA_CHECK(cudaFuncSetAttribute(
+        row.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+        int(device.sharedMemPerBlockOptin - own.sharedSizeBytes)));
+    CUDA_CHECK(cudaFuncSetAttribute(
+        row.kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
   }
-  if (code == 0) {
-    code = requireMemory(
-        device, (size_t(16) << 20) +
-                    std::max(sumCopies(device).bytes(),
-                             2 * size_t(kMatrixElems) * sizeof(float)));
-  }
-  if (code != 0) return code;
+  auto any = [](Row::Kind from, Row::Kind to) {
+    return std::any_of(std::begin(kRows), std::end(kRows), [&](const Row& row) {
+      return row.kind >= from && row.kind <= to && wanted(row);
+    });
+  };
+  if (any(Row::kSum, Row::kFew)) costOfClusters(device, portable);
+  if (any(Row::kPrice, Row::kPrice)) priceOfExchange(device);
+  if (any(Row::kCopy, Row::kYours)) rowsInClusters(device);
+}
 
-  costOfClusters(device);
-  rowsInClusters(device);
-  if (failures() == 0) {
-    std::printf("\nAll checks passed.\n");
-  } else {
-    std::printf("\n%d checks failed.\n", failures());
-  }
-  return failures() ? 1 : 0;
-} catch (const std::exception& e) {
-  std::fprintf(stderr, "FAILED: %s\n", e.what());
-  return 1;
+int main(int argc, char** argv) {
+  std::vector<std::pair<std::string, std::string>> rows;
+  for (const Row& row : kRows) rows.push_back({row.label, row.name});
+  return runLesson(argc, argv, "about 10 s on an NVIDIA H200", rows, lesson);
 }
