@@ -260,7 +260,7 @@ def test_recorded(lesson):
 def test_comment_and_token(lesson):
     """A comment makes no record stale, a token each of its lesson."""
     edit(lesson.path, "// Day 99: what", "// Day 99: now   what")
-    edit(lesson.path, " warm = 0;", " warm = 0;  // region\n\n")
+    edit(lesson.path, "l = 0, warm = 0;", "l = 0, warm = 0;  // one\n\n")
     assert test_evidence.shortcomings(lesson) == []
     edit(lesson.path, "int total = 0", "long total = 0")
     stale = test_evidence.shortcomings(lesson)
