@@ -3,6 +3,7 @@ other: no claim without its check, no check that no claim names."""
 import ast
 import re
 
+import evidence
 from conftest import judge
 from evidence import code
 
@@ -146,3 +147,36 @@ def disagreements(lesson):
 
 def test_claims(any_lesson):
     judge(any_lesson, disagreements(any_lesson))
+
+
+def unmet(root, table):
+    """What FAILURES.md names that does not exist."""
+    texts = {kind: "\n".join(path.read_text() for glob in globs
+                             for path in root.glob(glob))
+             for kind, globs in {"test": ["tests/test_*.py"],
+                                 "gate": ["day*/*.cu"],
+                                 "says": ["day*/*.cu", "cmake/*.cmake"]
+                                 }.items()}
+    texts["says"] = re.sub(r'"\s*"', "", texts["says"])
+    form = {"test": "def {}(", "gate": r'gate("{}"', "says": "{}"}
+    for cell in re.findall(r"\| ([^|]*) \|$", table, re.M)[1:]:
+        found = re.findall(r'(test|gate|says) [`"]([^`"]+)[`"]', cell)
+        links = re.findall(r"\]\(([^)#]+)#?([^)]*)\)", cell)
+        if len(found) + len(links) != 1 + cell.count(", "):
+            yield f"{cell}: not tests, gates, words and headings"
+        for kind, name in found:
+            if form[kind].format(name) not in texts[kind]:
+                yield f"{kind} {name}: there is none"
+        for path, anchor in links:
+            path = root / "research" / path
+            heads = re.findall("^#+ (.*)", path.read_text()
+                               if path.exists() else "", re.M)
+            if not heads or anchor and anchor not in [
+                    re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-")
+                    for head in heads]:
+                yield f"{path.name}#{anchor}: there is none"
+
+
+def test_failures():
+    table = (evidence.ROOT / "research" / "FAILURES.md").read_text()
+    assert list(unmet(evidence.ROOT, table)) == []

@@ -109,7 +109,7 @@ inline void openDevice(int need, const void*) {
   if (need < 99 && device && std::strlen(device) == 1 &&
       !std::getenv("CUDA_DISABLE_PTX_JIT"))
     return;
-  std::printf("SKIPPED: no GPU, 99.0 or -arch= is needed\n");
+  std::printf("SKIPPED: no GPU, or newer, or -arch=\n");
   std::exit(77);
 }
 // ---- end of helpers ----
@@ -381,6 +381,18 @@ def test_claims_are_read(tree, file, old, new, said):
     edit({"research": tree / "research/day99-test.md", "lesson": lesson.path,
           "tests": tree / "tests/test_day99.py"}[file], old, new)
     assert said in "\n".join(test_claims.disagreements(lesson))
+
+
+def test_failures_are_read(tree):
+    table = "| what | what | met by |\n|---|---|---|\n| a | b | {} |\n"
+    (tree / "README.md").write_text("# No GPU?\n")
+    for cell, count in {
+            'test `test_row`, gate `sum`, says "any dev"': 1,
+            'gate `sum`, says "no GPU", [r](../README.md#no-gpu)': 0,
+            "gate `sun`, test `test_none`, test `test_once`": 2,
+            "[r](../README.md#gpu), [r](none.md)": 2, "luck": 1}.items():
+        wrong = list(test_claims.unmet(tree, table.format(cell)))
+        assert len(wrong) == count, wrong
 
 
 @pytest.mark.parametrize("old, new, said", [

@@ -213,7 +213,7 @@ class Recorder:
             (f"built for sm_{lesson.arch}, PTX switched off",
              77 if old else 0, "-arch=" if old else done,
              f"{no_ptx} CUDA_CACHE_DISABLE=1 {quick}"),
-            ("a lesson for compute capability 99.0", 77, "99.0",
+            ("a lesson for compute capability 99.0", 77, "or newer",
              f"./{name}-later"),
             ("a card with 800 MB free", 77, "memory",
              f"./fill_card 800 ./{name}"),
