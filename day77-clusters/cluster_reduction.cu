@@ -139,6 +139,8 @@ __global__ void reduceBlockAtomic(const float* in, size_t n, float* out) {
 }
 // end snippet
 
+__global__ void doNothing() {}  // what does a launch cost by itself?
+
 // Every lane gets the sum over the warp.
 __device__ inline float warpSum(float value) {
   for (int distance = 16; distance > 0; distance /= 2) {
@@ -234,6 +236,12 @@ struct Launch {
     CUDA_CHECK(cudaLaunchKernelExC(&config, kernel, arguments));
   }
 };
+
+// The launch of part 1: `blocks` is padded; padded blocks add an exact zero.
+void launchClusterDsm(const void* kernel, const Launch& launch,
+                      const float* in, float* out) {
+  launch(kernel, in, size_t(kElems), out);
+}
 // end snippet
 
 // snippet: cluster-query
@@ -250,10 +258,9 @@ int largestCluster(const void* kernel, const Launch& launch) {
 int clustersAtOnce(const void* kernel, const Launch& launch) {
   int clusters = 0;
   const unsigned size = launch.attribute.val.clusterDim.x;
-  if (size <= unsigned(largestCluster(kernel, launch))) {
-    CUDA_CHECK(
-        cudaOccupancyMaxActiveClusters(&clusters, kernel, &launch.config));
-  }
+  if (size > unsigned(largestCluster(kernel, launch))) return 0;
+  CUDA_CHECK(
+      cudaOccupancyMaxActiveClusters(&clusters, kernel, &launch.config));
   return clusters;
 }
 // end snippet
@@ -693,51 +700,44 @@ void launchYours(const float* in, float* out, Matrix m) {
 // ---- the table of rows ----------------------------------------------------
 
 // snippet: row-table
-// The number behind "cluster of" in a label is the cluster that is launched.
-#define KERNEL(kernel) reinterpret_cast<const void*>(kernel), #kernel
+// Label, kernel, kind. The number behind "cluster of" in a label is the size
+// of the clusters that are launched.
 struct Row {
   const char* label;
   const void* kernel;
   const char* name;
-  enum Kind { kSum, kFew, kPrice, kCopy, kBlock, kGroups, kClusters, kYours };
-  Kind kind;
-} const kRows[] = {
-    {"atomic baseline", KERNEL(reduceBlockAtomic), Row::kSum},
-    {"dsm, cluster of 1", KERNEL(reduceClusterDsm), Row::kSum},
-    {"dsm, cluster of 2", KERNEL(reduceClusterDsm), Row::kSum},
-    {"dsm, cluster of 4", KERNEL(reduceClusterDsm), Row::kSum},
-    {"dsm, cluster of 8", KERNEL(reduceClusterDsm), Row::kSum},
-    {"dsm, cluster of 16", KERNEL(reduceClusterDsm), Row::kSum},
-    {"dsm, relaxed, cluster of 8", KERNEL(reduceClusterRelaxed), Row::kSum},
-    {"few blocks", KERNEL(reduceBlockAtomic), Row::kFew},
-    {"few blocks, cluster of 2", KERNEL(reduceClusterDsm), Row::kFew},
-    {"few blocks, cluster of 4", KERNEL(reduceClusterDsm), Row::kFew},
-    {"few blocks, cluster of 8", KERNEL(reduceClusterDsm), Row::kFew},
-    {"few blocks, cluster of 16", KERNEL(reduceClusterDsm), Row::kFew},
-    {"exchange by cluster barriers", KERNEL(exchangeByBarriers), Row::kPrice},
-    {"exchange one way", KERNEL(exchangeOneWay), Row::kPrice},
-    {"exchange through memory", KERNEL(exchangeThroughMemory), Row::kPrice},
-#define ONE_BLOCK "one block per row, "
-#define PER_ROW(n, what) "cluster of " #n " per row" what
-    {"copy (ceiling)", KERNEL(copyVectors), Row::kCopy},
-    {ONE_BLOCK "two reads", KERNEL(normaliseRowTwoReads), Row::kBlock},
-    {ONE_BLOCK "row in shared memory", KERNEL(normaliseRowShared),
-     Row::kBlock},
-    {"k blocks per row, no cluster", KERNEL(normaliseRowBlocks), Row::kGroups},
-    {PER_ROW(2, ""), KERNEL(normaliseRowCluster), Row::kClusters},
-    {PER_ROW(4, ""), KERNEL(normaliseRowCluster), Row::kClusters},
-    {PER_ROW(8, ""), KERNEL(normaliseRowCluster), Row::kClusters},
-    {PER_ROW(16, ""), KERNEL(normaliseRowCluster), Row::kClusters},
-    {PER_ROW(2, ", one way"), KERNEL(normaliseRowOneWay), Row::kClusters},
-    {PER_ROW(4, ", one way"), KERNEL(normaliseRowOneWay), Row::kClusters},
-    {PER_ROW(8, ", one way"), KERNEL(normaliseRowOneWay), Row::kClusters},
-    {PER_ROW(16, ", one way"), KERNEL(normaliseRowOneWay), Row::kClusters},
-    {PER_ROW(8, ", registers too"), KERNEL(normaliseRowRegisters),
-     Row::kClusters},
-    {PER_ROW(16, ", registers too"), KERNEL(normaliseRowRegisters),
-     Row::kClusters},
+  enum Kind {
+    kSum, kFew, kPrice, kPriceMemory,  // part 1
+    kCopy, kBlock, kHeld, kGroups, kClusters, kYours  // part 2
+  } kind;
+};
+#define ROW(label, kernel, kind) \
+  {label, reinterpret_cast<const void*>(kernel), #kernel, Row::kind}
+#define DSM(n) ROW("dsm, cluster of " #n, reduceClusterDsm, kSum)
+#define FEW(n) ROW("few blocks, cluster of " #n, reduceClusterDsm, kFew)
+#define PER_ROW(n, how, kernel) \
+  ROW("cluster of " #n " per row" how, kernel, kClusters)
+#define BARRIERS(n) PER_ROW(n, "", normaliseRowCluster)
+#define ONE_WAY(n) PER_ROW(n, ", one way", normaliseRowOneWay)
+#define REGISTERS(n) PER_ROW(n, ", registers too", normaliseRowRegisters)
+const Row kRows[] = {
+    ROW("atomic baseline", reduceBlockAtomic, kSum),
+    DSM(1), DSM(2), DSM(4), DSM(8), DSM(16),
+    ROW("dsm, relaxed, cluster of 8", reduceClusterRelaxed, kSum),
+    ROW("few blocks", reduceBlockAtomic, kFew),
+    FEW(2), FEW(4), FEW(8), FEW(16),
+    ROW("exchange by cluster barriers", exchangeByBarriers, kPrice),
+    ROW("exchange one way", exchangeOneWay, kPrice),
+    ROW("exchange through memory", exchangeThroughMemory, kPriceMemory),
+    ROW("copy (ceiling)", copyVectors, kCopy),
+    ROW("one block per row, two reads", normaliseRowTwoReads, kBlock),
+    ROW("one block per row, row in shared memory", normaliseRowShared, kHeld),
+    ROW("k blocks per row, no cluster", normaliseRowBlocks, kGroups),
+    BARRIERS(2), BARRIERS(4), BARRIERS(8), BARRIERS(16),
+    ONE_WAY(2), ONE_WAY(4), ONE_WAY(8), ONE_WAY(16),
+    REGISTERS(8), REGISTERS(16),
 #ifdef LESSON_YOURS
-    {"yours", KERNEL(normaliseRowYours), Row::kYours},
+    ROW("yours", normaliseRowYours, kYours),
 #endif
 };
 // end snippet
@@ -953,39 +953,29 @@ inline int runLesson(int argc, char** argv, const char* duration,
 }
 // ---- end of helpers -------------------------------------------------------
 
-// ---- input, queries, one way to check and time ----------------------------
+// ---- input, and one way to check and to time ------------------------------
 
-// Element c of row r of the input. kOnes: one element too many or too few is
-// off by one. kPosition: odd 32nds up to 63/32, others in each copy, so wrong
-// addresses and rounded elements show. kMarks: 2.5 per cluster, shared by the
-// first elements of its blocks. kRows: 1/8 to kMaxValue/8: no row sums to 0.
-enum class Data { kOnes, kPosition, kMarks, kRows };
-constexpr int kTile = 2 * kThreadsPerBlock, kTiles = (kElems - 1) / kTile + 1;
-struct Input {
-  Data data;
-  int length, cluster = 1, blocks = 1;  // cluster and grid: of kMarks
-  __host__ __device__ float at(std::uint64_t r, std::uint64_t c) const {
-    std::uint64_t i = data == Data::kRows ? r * length + c : r << 32 | c;
-    i = (i + 1) * 0x9E3779B97F4A7C15ull;
-    i = (i ^ (i >> 29)) * 0xBF58476D1CE4E5B9ull;
-    i ^= i >> 32;
-    if (data == Data::kOnes) return 1.0f;
-    if (data == Data::kPosition) return (2 * int(i % 64) - 63) / 32.0f;
-    if (data == Data::kRows) return float(i % kMaxValue + 1) / 8;
-    const int block = int(c / kTile), first = block / cluster * cluster;
-    const int marked = (blocks < kTiles ? blocks : kTiles) - first;
-    if (c % kTile != 0 || block - first >= marked) return 0.0f;
-    return 2.5f / (marked < cluster ? marked : cluster);
-  }
-};
-
-// What lies between two rows stays NaN, so that a read past the end shows.
-__global__ void fill(float* x, size_t rows, size_t pitch, Input input) {
+// Element c of copy or row r of an input. Part 1: copy 0 holds ones, so that
+// one element too many or too few is off by one; the others odd 32nds up to
+// 63/32, so that wrong addresses, another copy and rounded elements show.
+// Part 2 (length > 0): 1/8 to kMaxValue/8, so that no row sums to zero.
+__host__ __device__ inline float inputAt(std::uint64_t r, std::uint64_t c,
+                                         int length) {
+  std::uint64_t i = (length > 0 ? r * length + c : r << 32 | c) + 1;
+  i *= 0x9E3779B97F4A7C15ull;
+  i = (i ^ (i >> 29)) * 0xBF58476D1CE4E5B9ull;
+  i ^= i >> 32;
+  if (length > 0) return float(i % kMaxValue + 1) / 8;
+  return r == 0 ? 1.0f : (2 * int(i % 64) - 63) / 32.0f;
+}
+// What lies between two rows is NaN, so that a read past the end shows.
+__global__ void fill(float* x, size_t rows, size_t pitch, int used,
+                     int length) {
   const size_t step = size_t(gridDim.x) * blockDim.x;
   for (size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x;
        i < rows * pitch; i += step) {
-    const bool gap = i % pitch >= size_t(input.length);
-    x[i] = gap ? __uint_as_float(~0u) : input.at(i / pitch, i % pitch);
+    x[i] = i % pitch < size_t(used) ? inputAt(i / pitch, i % pitch, length)
+                                    : __uint_as_float(~0u);
   }
 }
 
@@ -996,12 +986,11 @@ int clusterOf(const Row& row) {  // 0: no cluster
   return at == nullptr ? 0 : std::atoi(at + 11);
 }
 
-int blocksAtOnce(const void* kernel, int threads, size_t bytes,
-                 const Device& device) {
+int blocksAtOnce(const Row& row, int threads, size_t bytes, const Device& d) {
   int perSm = 0;
-  CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&perSm, kernel,
+  CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&perSm, row.kernel,
                                                            threads, bytes));
-  return perSm * device.multiProcessorCount;
+  return perSm * d.multiProcessorCount;
 }
 
 // Compares what the kernel saw of its last launch with what it should be.
@@ -1016,8 +1005,8 @@ bool launchedIs(const Row& row, int cluster, size_t blocks) {
                    was[1], was[0], blocks, cluster));
 }
 
-// The time of a launch in ms, at a glance (the least of three launches): to
-// choose a block size, and for launches that repeat their work kRounds times.
+// The time of a launch in ms, at a glance (the least of three): to choose a
+// block size, and for launches that repeat their work many times.
 template <typename Start>
 double glance(Start start) {
   double least = 1e9;
@@ -1042,6 +1031,14 @@ double glance(Start start) {
   return least;
 }
 
+template <typename Start>
+void profiled(Start start) {  // a profiler records this launch
+  CUDA_CHECK(cudaProfilerStart());
+  start();
+  CUDA_CHECK(cudaDeviceSynchronize());
+  CUDA_CHECK(cudaProfilerStop());
+}
+
 struct Shape {
   int blocks, threads, atOnce;  // blocks per row or cluster, threads per block
 };
@@ -1051,17 +1048,9 @@ struct Result {
   std::string why;  // it has no time
 };
 
-template <typename Start>
-void profiled(Start start) {  // a profiler records this launch
-  CUDA_CHECK(cudaProfilerStart());
-  start();
-  CUDA_CHECK(cudaDeviceSynchronize());
-  CUDA_CHECK(cudaProfilerStop());
-}
-
 // start(shape, i) starts launch i; right(shape, n) says whether launches 0 to
-// n-1 left right results, and poisons them. Checks every shape, times the
-// fastest, and checks it again.
+// n-1 left right results, and poisons them. Checks every shape, then kRepeats
+// launches; times the fastest shape, and checks it again.
 template <typename Start, typename Right>
 Result measure(const Row& row, const std::vector<Shape>& shapes, Start start,
                Right right) {
@@ -1087,18 +1076,19 @@ Result measure(const Row& row, const std::vector<Shape>& shapes, Start start,
 
 // ---- part 1 ---------------------------------------------------------------
 
+constexpr int kTile = 2 * kThreadsPerBlock, kTiles = (kElems - 1) / kTile + 1;
+
 // snippet: reference
 // The sum of each copy in double. In float it is exact, in whatever order the
-// atomics come, while the positive and the negative sums of the tiles each add
-// up to less than 2^24 32nds: sums of more tiles only cancel more. What a
-// block adds up by itself stays below 2 * kTile per tile.
-std::vector<double> positionSums(size_t copies) {
-  const Input input = {Data::kPosition, kElems};
-  std::vector<double> sums;
-  for (size_t copy = 0; copy < copies; ++copy) {
+// atomics come: ones stay below 2^24, and of the other copies the positive
+// and the negative sums of the tiles each add up to less than 2^24 32nds (sums
+// of more tiles only cancel more; a block's own stay below 2 * kTile a tile).
+std::vector<double> sumsOf(size_t copies) {
+  std::vector<double> sums = {double(kElems)};
+  for (size_t copy = 1; copy < copies; ++copy) {
     double positive = 0.0, negative = 0.0, tile = 0.0;
     for (int i = 0; i < kElems; ++i) {
-      tile += input.at(copy, i);
+      tile += inputAt(copy, i, 0);
       if ((i + 1) % kTile != 0 && i + 1 < kElems) continue;
       (tile > 0.0 ? positive : negative) += tile;
       tile = 0.0;
@@ -1111,139 +1101,85 @@ std::vector<double> positionSums(size_t copies) {
 }
 // end snippet
 
-struct SumRun {
-  size_t copies, pitch = kElems + 64;  // copies of the input, NaN between
-  DeviceArray<float> in, out;          // launch i adds into word i
-  const std::vector<double> sums;
-
-  explicit SumRun(const Device& device)
-      : copies(copiesBeyondL2(device, kElems * sizeof(float))),
-        in(copies * pitch),
-        out(kMaxLaunches),
-        sums(positionSums(copies)) {
-    CUDA_CHECK(cudaMemset(out.data, 0, kMaxLaunches * sizeof(float)));
-  }
-  void fillWith(Data data, int cluster = 1, int blocks = 1) {
-    fill<<<2048, 256>>>(in.data, copies, pitch,
-                        Input{data, kElems, cluster, blocks});
-  }
-  void start(const Row& row, const Launch& launch, int i) {
-    const float* copy = in.data + i % copies * pitch;
-    launch(row.kernel, copy, size_t(kElems), out.data + i);
-  }
-  // Words 0 to launches - 1 hold what they must, the others 0. Then all are 0.
-  bool resultsAre(Data data, int launches) {
-    std::vector<float> words(kMaxLaunches);
-    const size_t bytes = kMaxLaunches * sizeof(float);
+void costOfClusters(const Device& device, int portable) {
+  const size_t pitch = kElems + 64, bytes = kMaxLaunches * sizeof(float);
+  const size_t copies = copiesBeyondL2(device, kElems * sizeof(float));
+  const std::vector<double> sums = sumsOf(copies);
+  DeviceArray<float> in(copies * pitch), out(kMaxLaunches);
+  std::vector<float> words(kMaxLaunches);
+  fill<<<2048, 256>>>(in.data, copies, pitch, kElems, 0);
+  CUDA_CHECK(cudaMemset(out.data, 0, bytes));
+  // Launch i reads copy i % copies and adds into word i. The words of n
+  // launches hold the sums of their copies, the others 0. Then all are 0.
+  auto right = [&](Shape, int n) {
+    int wrong = 0;
     CUDA_CHECK(
         cudaMemcpy(words.data(), out.data, bytes, cudaMemcpyDeviceToHost));
     CUDA_CHECK(cudaMemset(out.data, 0, bytes));
-    for (int i = 0; i < kMaxLaunches; ++i) {
-      double want = data == Data::kOnes ? kElems : sums[i % copies];
-      if (i >= launches) want = 0.0;
-      if (double(words[i]) == want) continue;
-      std::printf("word %d holds %.6f, not %.6f\n", i, words[i], want);
-      return false;
-    }
-    return true;
-  }
-  // snippet: one-check
-  // How many atomics a launch makes. The word begins with 2^24, where floats
-  // are 2 apart: the marks of a whole cluster, 2.5, count as 2 there, and the
-  // same marks added block by block are rounded to something else.
-  int countAtomics(const Row& row, const Launch& launch) {
-    float word = 0x1p24f;
-    fillWith(Data::kMarks, std::max(clusterOf(row), 1),
-             int(launch.config.gridDim.x));
-    CUDA_CHECK(cudaMemcpy(out.data, &word, 4, cudaMemcpyHostToDevice));
-    start(row, launch, 0);
-    CUDA_CHECK(cudaMemcpy(&word, out.data, 4, cudaMemcpyDeviceToHost));
-    CUDA_CHECK(cudaMemset(out.data, 0, 4));
-    return int((word - 0x1p24f) / 2);
-  }
-  // end snippet
-};
-
-__global__ void doNothing() {}
-
-void costOfClusters(const Device& device, int portable) {
-  const void* dsm = reinterpret_cast<const void*>(reduceClusterDsm);
-  const int largest = largestCluster(dsm, Launch(1, kThreadsPerBlock, 0, 1));
-  SumRun run(device);
+    for (int i = 0; i < kMaxLaunches; ++i)
+      wrong += !(double(words[i]) == (i < n ? sums[i % copies] : 0.0));
+    return wrong == 0;
+  };
   Timing first, few, best, bestFew;  // without clusters, and with
-  std::printf(
-      "\nPart 1: what clusters cost. Largest cluster of reduceClusterDsm: %d "
-      "blocks, opted in %d.\n\nSum of %d floats, %d threads per block\n",
-      portable, largest, kElems, kThreadsPerBlock);
+  const int largest =
+      largestCluster(kRows[1].kernel, Launch(1, kThreadsPerBlock, 0, 1));
+  std::printf("\nPart 1: what clusters cost. Largest cluster: %d blocks, "
+              "opted in %d.\n\nSum of %d floats, %d threads per block\n",
+              portable, largest, kElems, kThreadsPerBlock);
   Table table(device, "   blocks  at once  atomics  x baseline  x few blocks");
   for (const Row& row : kRows) {
     if (row.kind > Row::kFew || !wanted(row)) continue;
-    const int cluster = clusterOf(row);
-    const int atOnce =
-        cluster > 0 ? clustersAtOnce(
-                          row.kernel, Launch(1, kThreadsPerBlock, 0, cluster))
-                    : blocksAtOnce(row.kernel, kThreadsPerBlock, 0, device);
+    const int cluster = clusterOf(row), whole = std::max(cluster, 1);
+    const Launch one(1, kThreadsPerBlock, 0, cluster);
+    const int atOnce = cluster > 0
+                           ? clustersAtOnce(row.kernel, one)
+                           : blocksAtOnce(row, kThreadsPerBlock, 0, device);
     gate("sizes-that-fit-ran", atOnce > 0 || cluster > largest, row.label);
     if (atOnce == 0) {
       table.line(row.label, text("skipped: at most %d here", largest));
       continue;
     }
-    const size_t wave = size_t(atOnce) * std::max(cluster, 1);
-    const Launch launch(
-        row.kind == Row::kFew ? std::min<size_t>(wave, kTiles) : kTiles,
-        kThreadsPerBlock, 0, cluster);
+    const bool all = row.kind == Row::kSum;
+    const Launch launch(all ? kTiles : std::min(atOnce * whole, kTiles),
+                        kThreadsPerBlock, 0, cluster);
     const int blocks = int(launch.config.gridDim.x);
-    run.fillWith(Data::kOnes);
-    run.start(row, launch, 0);
-    bool ok = gate("sum-of-ones-exact", run.resultsAre(Data::kOnes, 1),
-                   row.label);
+    auto start = [&](Shape, int i) {
+      launchClusterDsm(row.kernel, launch, in.data + i % copies * pitch,
+                       out.data + i);
+    };
+    for (int i = 0; i < kRepetitions; ++i) start({}, i);
+    bool ok = gate("repetitions-exact", right({}, kRepetitions), row.label);
     if (cluster > 0) ok &= launchedIs(row, cluster, blocks);
-    const int atomics = run.countAtomics(row, launch);
-    const int due = blocks / std::max(cluster, 1);
-    ok &= gate("atomics-counted", atomics == due,
-               text("%s: %d, not %d", row.label, atomics, due));
-    run.fillWith(Data::kPosition);
-    for (int i = 0; i < kRepetitions; ++i) run.start(row, launch, i);
-    ok &= gate("repetitions-exact",
-               run.resultsAre(Data::kPosition, kRepetitions), row.label);
-    const Result result = measure(
-        row, {{cluster, kThreadsPerBlock, atOnce}},
-        [&](Shape, int i) { run.start(row, launch, i); },
-        [&](Shape, int n) { return run.resultsAre(Data::kPosition, n); });
+    const Result result = measure(row, {{}}, start, right);
     if (!ok || !result.why.empty()) {
       table.line(row.label, "WRONG, not timed");
       continue;
     }
     const Timing& timing = result.timing;
-    const bool all = row.kind == Row::kSum;
     if (cluster == 0) (all ? first : few) = timing;
     Timing& least = all ? best : bestFew;
-    if (cluster > 1 && (least.ms == 0.0 || timing.ms < least.ms))
-      least = timing;
+    if (cluster > 1 && (least.ms == 0 || timing.ms < least.ms)) least = timing;
     table.print(row.label, timing, double(kElems) * sizeof(float),
                 text("%9d%9s%9d%12s%14s", blocks,
                      cluster > 0 ? std::to_string(atOnce).c_str() : "-",
-                     atomics, timesAbove(first, timing).c_str(),
+                     blocks / whole, timesAbove(first, timing).c_str(),
                      timesAbove(few, timing).c_str()));
   }
   std::printf(
-      "\nGB/s: 4 bytes per element, read once. At once: clusters. Atomics: "
-      "counted. x: the time of\nthe baseline, or of `few blocks`, over the "
-      "row's; ~ where the spread hides it.\n"
-      "The best cluster of 2 or more is at %s of the baseline, fewer blocks "
-      "without clusters at %s.\nFrom one wave, the best cluster is at %s of "
-      "`few blocks`.\n",
+      "\nGB/s: 4 bytes per element, read once. At once: clusters. x: the time "
+      "of the baseline, or of\n`few blocks`, over the row's; ~ where the "
+      "spread hides it. The best cluster of 2 or more is at\n%s of the "
+      "baseline, fewer blocks without clusters at %s; from one wave the best "
+      "cluster is at\n%s of `few blocks`.\n%d blocks that do nothing, in ms:",
       timesAbove(first, best).c_str(), timesAbove(first, few).c_str(),
-      timesAbove(few, bestFew).c_str());
-  std::printf("%d blocks that do nothing, ms:", kTiles);
+      timesAbove(few, bestFew).c_str(), kTiles);
   for (int cluster : {0, 1, 2, 8}) {
     const Launch launch(kTiles, kThreadsPerBlock, 0, cluster);
     const double ms = glance([&] {
       for (int i = 0; i < 20; ++i) launch((const void*)doNothing);
     });
-    const std::string what =
-        cluster > 0 ? text("cluster of %d", cluster) : "no cluster";
-    std::printf("%s %s %.4f", cluster > 0 ? "," : "", what.c_str(), ms / 20);
+    std::printf(cluster == 0 ? " no cluster%s %.4f" : ", cluster of %s %.4f",
+                cluster == 0 ? "" : std::to_string(cluster).c_str(), ms / 20);
   }
   std::printf(".\n");
 }
@@ -1253,46 +1189,43 @@ void costOfClusters(const Device& device, int portable) {
 unsigned nextTag = 1;  // no tag comes twice
 
 void priceOfExchange(const Device& device) {
-  DeviceArray<Word> words(2 * kMostBlocks + 1);
+  DeviceArray<Word> words(2 * kMostBlocks + 1);  // the last counts errors
   Word* wrong = words.data + 2 * kMostBlocks;
   CUDA_CHECK(cudaMemset(words.data, 0, (2 * kMostBlocks + 1) * sizeof(Word)));
+  // Nanoseconds per exchange, as text; "n/a" where it cannot run.
+  auto price = [&](const Row& row, int k, int threads) -> std::string {
+    const bool together = row.kind == Row::kPriceMemory;
+    const Launch launch(k, threads, 0, together ? 0 : k, together);
+    if (together ? device.cooperativeLaunch == 0 ||
+                       blocksAtOnce(row, threads, 0, device) < k
+                 : clustersAtOnce(row.kernel, launch) == 0)
+      return "n/a";
+    auto start = [&] {
+      launch(row.kernel, k, words.data, nextTag, wrong);
+      nextTag += kRounds;
+    };
+    profiled(start);
+    const double ms = glance(start);
+    Word n = 0;
+    CUDA_CHECK(cudaMemcpy(&n, wrong, sizeof(n), cudaMemcpyDeviceToHost));
+    CUDA_CHECK(cudaMemset(wrong, 0, sizeof(n)));
+    return gate("exchange-exact", n == 0,
+                text("%s, %d blocks: %llu wrong threads", row.label, k, n))
+               ? text("%.0f", ms * 1e6 / kRounds)
+               : "WRONG";
+  };
   for (int threads : kExchangeThreads) {
     std::printf("\nPrice of an exchange, %d threads per block: ns until every "
                 "block has the sum\n%-38s%11s%11s%11s%11s\n",
                 threads, "row", "2 blocks", "4 blocks", "8 blocks",
                 "16 blocks");
     for (const Row& row : kRows) {
-      if (row.kind != Row::kPrice || !wanted(row)) continue;
-      std::string cells;
-      for (int k : {2, 4, 8, 16}) {
-        const bool together =
-            row.kernel == reinterpret_cast<const void*>(exchangeThroughMemory);
-        const Launch launch(k, threads, 0, together ? 0 : k, together);
-        const bool can =
-            together ? device.cooperativeLaunch != 0 &&
-                           blocksAtOnce(row.kernel, threads, 0, device) >= k
-                     : clustersAtOnce(row.kernel, launch) > 0;
-        std::string cell = "n/a";
-        if (can) {
-          Word count = 0;
-          auto start = [&] {
-            launch(row.kernel, k, words.data, nextTag, wrong);
-            nextTag += kRounds;
-          };
-          profiled(start);
-          const double ms = glance(start);
-          CUDA_CHECK(cudaMemcpy(&count, wrong, sizeof(Word),
-                                cudaMemcpyDeviceToHost));
-          CUDA_CHECK(cudaMemset(wrong, 0, sizeof(Word)));
-          cell = gate("exchange-exact", count == 0,
-                      text("%s, %d blocks: %llu threads with wrong sums",
-                           row.label, k, count))
-                     ? text("%.0f", ms * 1e6 / kRounds)
-                     : "WRONG";
-        }
-        cells += text("%11s", cell.c_str());
-      }
-      std::printf("%-38s%s\n", row.label, cells.c_str());
+      if (row.kind != Row::kPrice && row.kind != Row::kPriceMemory) continue;
+      if (!wanted(row)) continue;
+      std::printf("%-38s", row.label);
+      for (int k : {2, 4, 8, 16})
+        std::printf("%11s", price(row, k, threads).c_str());
+      std::printf("\n");
       printedRows.push_back(row.label);
     }
   }
@@ -1302,95 +1235,96 @@ void priceOfExchange(const Device& device) {
 
 // Bytes of shared memory per block, for the part of a row that it holds.
 size_t sliceBytes(const Row& row, int length, int threads) {
-  const bool held = row.kind == Row::kClusters ||
-                    row.kernel == (const void*)normaliseRowShared;
+  const bool held = row.kind == Row::kHeld || row.kind == Row::kClusters;
   int vectors = partFloats(length, std::max(clusterOf(row), 1)) / 4;
-  if (row.kernel == (const void*)normaliseRowRegisters &&
-      vectors > kInRegisters * threads)
+  const bool registers = row.kernel == (const void*)normaliseRowRegisters;
+  if (registers && vectors >= kInRegisters * threads)
     vectors -= kInRegisters * threads;
   return held ? vectors * sizeof(float4) : 0;
 }
 
 // All shapes in which a row can run; none, and why. `must`: the card runs the
-// row by its own figures; no opt-in and no query of a shape is asked for that.
-std::vector<Shape> shapesOf(const Row& row, const Matrix& m,
-                            const Device& device, std::string* why) {
+// row by its own figures, whatever was opted in or asked for a shape.
+std::vector<Shape> shapesOf(const Row& row, const Matrix& m, const Device& d,
+                            std::string* why) {
   std::vector<Shape> shapes;
   std::vector<int> sizes = {std::max(clusterOf(row), 1)};
   if (row.kind == Row::kGroups) sizes = {2, 4, 8, 16};
-  if (row.kind == Row::kYours) return {{0, 0, 0}};
+  if (row.kind == Row::kYours) return {{}};
   cudaFuncAttributes own;
   CUDA_CHECK(cudaFuncGetAttributes(&own, row.kernel));
   const bool clusters = row.kind == Row::kClusters;
-  const bool together = row.kind != Row::kGroups || device.cooperativeLaunch;
-  auto bytes = [&](int threads) { return sliceBytes(row, m.length, threads); };
-  const size_t least = bytes(1024), most = own.maxDynamicSharedSizeBytes;
-  *why = least <= most ? "skipped: this card does not launch it"
-              : text("does not fit: %zu KiB per block, %zu at most",
-                     least / 1024, most / 1024);
-  for (int blocks : sizes) {
-    const size_t n = std::size(kRowThreads), step = kQuick && n > 1 ? n - 1 : 1;
-    for (size_t t = 0; t < n; t += step) {  // the smallest and the largest
-      const int threads = kRowThreads[t];
-      const size_t b = bytes(threads);
-      int atOnce = 0;
-      if (b <= most && together) {
-        atOnce = clusters ? clustersAtOnce(row.kernel,
-                                           Launch(1, threads, b, blocks))
-                          : blocksAtOnce(row.kernel, threads, b, device) /
-                                blocks;
-      }
+  const bool can = row.kind != Row::kGroups || d.cooperativeLaunch != 0;
+  const size_t least = sliceBytes(row, m.length, 1024);
+  const size_t most = own.maxDynamicSharedSizeBytes;
+  for (const int& threads : kRowThreads) {
+    const bool first = &threads == kRowThreads;
+    const bool last = &threads + 1 == std::end(kRowThreads);
+    if (!can || (kQuick && !first && !last)) continue;
+    const size_t bytes = sliceBytes(row, m.length, threads);
+    for (int blocks : sizes) {
+      if (bytes > most) continue;
+      const int atOnce =
+          clusters
+              ? clustersAtOnce(row.kernel, Launch(1, threads, bytes, blocks))
+              : blocksAtOnce(row, threads, bytes, d) / blocks;
       const Shape shape = {blocks, threads, std::min(atOnce, m.count)};
       if (atOnce > 0) shapes.push_back(shape);
     }
   }
   const bool must =
-      together && least + own.sharedSizeBytes <= device.sharedMemPerBlockOptin &&
-      (!clusters || sizes[0] <= largestCluster(row.kernel, Launch(1, 32, 0, 1)));
+      can && least + own.sharedSizeBytes <= d.sharedMemPerBlockOptin &&
+      (!clusters ||
+       sizes[0] <= largestCluster(row.kernel, Launch(1, 32, 0, 1)));
   gate("sizes-that-fit-ran", !shapes.empty() || !must, row.label);
+  if (shapes.empty())
+    *why = least > most ? text("does not fit: %zu KiB per block, %zu at most",
+                               least / 1024, most / 1024)
+                        : "skipped: this card does not launch it";
   return shapes;
 }
 
+// snippet: one-check
 // Counts the floats of the result that are wrong: not exactly the input times
 // the scale of the row (1 where scale is null: a copy), or, between two rows,
 // not the poison any more. Leaves poison everywhere.
 __global__ void countWrongFloats(float* got, Matrix m, const float* scale,
                                  Word* wrong) {
-  const Input input = {Data::kRows, m.length};
   const size_t step = size_t(gridDim.x) * blockDim.x;
   for (size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x;
        i < size_t(m.count) * m.pitch; i += step) {
     const size_t r = i / m.pitch, c = i % m.pitch;
     bool right = __float_as_uint(got[i]) == ~0u;
     if (c < size_t(m.length))
-      right = got[i] == input.at(r, c) * (scale == nullptr ? 1.0f : scale[r]);
+      right = got[i] == inputAt(r, c, m.length) * (scale ? scale[r] : 1.0f);
     if (!right) atomicAdd(wrong, 1ull);
     got[i] = __uint_as_float(~0u);
   }
 }
+// end snippet
 
 // A matrix on the card, its result, and the comparison with what the CPU says:
 // sums in double, and from them the same single-precision reciprocal that the
 // kernels take. Both are correctly rounded.
 struct MatrixRun {
   Matrix m;
-  size_t floats, wordCount;
+  size_t floats, errors;  // errors: the word behind those of the exchange
   DeviceArray<float> in, out, scale;
-  DeviceArray<Word> words;  // of the exchange; the last one counts errors
+  DeviceArray<Word> words;
   int compared = 0;
 
   MatrixRun(int count, int length, const Device& device)
       : m{count, length, (length + 63) / 64 * 64},
         floats(size_t(count) * m.pitch),
-        wordCount(size_t(device.multiProcessorCount) * 32 * kMostBlocks + 1),
+        errors(size_t(device.multiProcessorCount) * 32 * kMostBlocks),
         in(floats),
         out(floats),
         scale(count),
-        words(wordCount) {
+        words(errors + 1) {
     m.words = words.data;
-    CUDA_CHECK(cudaMemset(words.data, 0, wordCount * sizeof(Word)));
+    CUDA_CHECK(cudaMemset(words.data, 0, (errors + 1) * sizeof(Word)));
     CUDA_CHECK(cudaMemset(out.data, 0xFF, floats * sizeof(float)));
-    fill<<<2048, 256>>>(in.data, count, m.pitch, Input{Data::kRows, length});
+    fill<<<2048, 256>>>(in.data, count, m.pitch, length, length);
     std::vector<float> scales;
     for (int r = 0; r < count; ++r) scales.push_back(1.0f / float(sumOf(r)));
     CUDA_CHECK(cudaMemcpy(scale.data, scales.data(), count * sizeof(float),
@@ -1399,26 +1333,27 @@ struct MatrixRun {
   // Rows of the table are added up once, in pieces of the shortest length.
   double sumOf(int r) const {
     static std::vector<double> pieces;
-    constexpr int kPiece = 1 << kMinRowLog;
-    const bool whole = m.length % kPiece == 0;
-    const Input input = {Data::kRows, whole ? kPiece : m.length};
-    const int per = m.length / kPiece;
+    const int piece = 1 << kMinRowLog, per = m.length / piece;
     double sum = 0.0;
-    for (int c = 0; !whole && c < m.length; ++c) sum += input.at(r, c);
-    for (int p = r * per; whole && p < (r + 1) * per; ++p) {
+    if (m.length % piece != 0) {
+      for (int c = 0; c < m.length; ++c) sum += inputAt(r, c, m.length);
+    }
+    for (int p = r * per; m.length % piece == 0 && p < (r + 1) * per; ++p) {
       if (p == int(pieces.size())) {
         pieces.push_back(0.0);
-        for (int c = 0; c < kPiece; ++c) pieces[p] += input.at(p, c);
+        for (int c = 0; c < piece; ++c) pieces[p] += inputAt(p, c, piece);
       }
       sum += pieces[p];
     }
     return sum;
   }
+  size_t gridOf(const Row& row, const Shape& shape) const {
+    if (row.kind == Row::kCopy) return (floats / 4 - 1) / shape.threads + 1;
+    const int rows = row.kind == Row::kGroups ? shape.atOnce : m.count;
+    return size_t(rows) * shape.blocks;
+  }
   void start(const Row& row, const Shape& shape) {
     const bool groups = row.kind == Row::kGroups;
-    size_t blocks = size_t(groups ? shape.atOnce : m.count) * shape.blocks;
-    if (row.kind == Row::kCopy)
-      blocks = (floats / 4 + shape.threads - 1) / shape.threads;
     m.k = shape.blocks;
     m.firstTag = nextTag;
     nextTag += groups ? m.count : 0;
@@ -1426,18 +1361,19 @@ struct MatrixRun {
     if (row.kind == Row::kYours) return launchYours(in.data, out.data, m);
 #endif
     const size_t bytes = sliceBytes(row, m.length, shape.threads);
-    const Launch launch(blocks, shape.threads, bytes, clusterOf(row), groups);
+    const Launch launch(gridOf(row, shape), shape.threads, bytes,
+                        clusterOf(row), groups);
     launch(row.kernel, (const float*)in.data, out.data, m);
   }
   void compare(const Row& row) {
     countWrongFloats<<<2048, 256>>>(
         out.data, m, row.kind == Row::kCopy ? nullptr : scale.data,
-        words.data + wordCount - 1);
+        words.data + errors);
     CUDA_CHECK(cudaGetLastError());
     ++compared;
   }
   Word takeWrong() {
-    Word n = 0, *wrong = words.data + wordCount - 1;
+    Word n = 0, *wrong = words.data + errors;
     CUDA_CHECK(cudaMemcpy(&n, wrong, sizeof(n), cudaMemcpyDeviceToHost));
     CUDA_CHECK(cudaMemset(wrong, 0, sizeof(n)));
     return n;
@@ -1446,21 +1382,19 @@ struct MatrixRun {
   bool right(const Row& row, const Shape& shape) {
     compare(row);
     const Word n = takeWrong();
-    const bool groups = row.kind == Row::kGroups;
-    const int cluster = groups ? 1 : clusterOf(row);
-    const size_t blocks =
-        size_t(groups ? shape.atOnce : m.count) * shape.blocks;
-    return gate("matrix-exact", n == 0,
-                text("%s, length %d, %d threads: %llu floats are wrong",
-                     row.label, m.length, shape.threads, n)) &&
-           (cluster == 0 || launchedIs(row, cluster, blocks));
+    const bool exact =
+        gate("matrix-exact", n == 0,
+             text("%s, length %d, %d threads: %llu floats are wrong",
+                  row.label, m.length, shape.threads, n));
+    const int cluster = row.kind == Row::kGroups ? 1 : clusterOf(row);
+    return exact &&
+           (cluster == 0 || launchedIs(row, cluster, gridOf(row, shape)));
   }
   // Each shape, the first one often; and a comparison that must see an error.
   int checkAll(const Row& row, const std::vector<Shape>& shapes) {
     for (const Shape& shape : shapes) start(row, shape), right(row, shape);
     if (shapes.empty()) return 0;
-    for (int i = 0; i < kRepetitions / m.count; ++i)
-      start(row, shapes[0]), compare(row);
+    for (int i = 0; i < kRepetitions; ++i) start(row, shapes[0]), compare(row);
     const Word wrong = takeWrong();
     gate("repetitions-exact", wrong == 0,
          text("%s: %llu wrong floats", row.label, wrong));
@@ -1472,27 +1406,9 @@ struct MatrixRun {
     CUDA_CHECK(cudaMemcpy(last, &bits, 4, cudaMemcpyHostToDevice));
     compare(row);
     gate("comparison-sees-one-bit", takeWrong() == 1, row.label);
-    return int(shapes.size()) + kRepetitions / m.count + 1;
+    return int(shapes.size()) + kRepetitions + 1;
   }
 };
-
-// Rows shorter than a cluster, partial last vectors, lengths that nothing
-// divides: every row of the table, in every shape.
-void checkRaggedRows(const Device& device) {
-  int due = 0, compared = 0;
-  std::string why;
-  for (int length : {1, 3, 5, 7, 31, 1000, 4097, (1 << 15) + 3}) {
-    MatrixRun run(5, length, device);
-    for (const Row& row : kRows) {
-      if (row.kind < Row::kCopy || !wanted(row)) continue;
-      due += run.checkAll(row, shapesOf(row, run.m, device, &why));
-    }
-    compared += run.compared;
-  }
-  gate("ragged-rows-compared", due == compared && due > 0,
-       text("%d launches, %d comparisons", due, compared));
-  std::printf("Rows of 1 to 32771 floats: %d launches compared.\n", compared);
-}
 
 void rowsInClusters(const Device& device) {
   constexpr double kBytes = 2.0 * kMatrixElems * sizeof(float);  // useful
@@ -1502,9 +1418,24 @@ void rowsInClusters(const Device& device) {
               kBytes < 4.0 * device.l2CacheSize
                   ? "That is less than four L2: some reads come from there.\n"
                   : "");
-  checkRaggedRows(device);
-  double memcpyMs = 0.0;
+  // Rows shorter than a cluster, partial last vectors, lengths that nothing
+  // divides: every row of the table, in every shape.
+  int due = 0, compared = 0;
   std::string buys, at[3];  // lengths: clusters ahead, even, behind
+  for (int length : {1, 3, 5, 7, 31, 1000, 4097, (1 << 15) + 3}) {
+    MatrixRun run(5, length, device);
+    for (const Row& row : kRows) {
+      if (row.kind >= Row::kCopy && wanted(row))
+        due += run.checkAll(row, shapesOf(row, run.m, device, &buys));
+    }
+    compared += run.compared;
+  }
+  gate("ragged-rows-compared", due == compared && due > 0,
+       text("%d launches, %d comparisons", due, compared));
+  std::printf("Rows of 1 to 32771 floats: %d launches compared.\n", compared);
+
+  double memcpyMs = 0.0;
+  buys.clear();
   for (int log = kMinRowLog; log <= kMaxRowLog; ++log) {
     MatrixRun run(kMatrixElems >> log, 1 << log, device);
     if (log == kMinRowLog) {
@@ -1530,9 +1461,9 @@ void rowsInClusters(const Device& device) {
             [&](const Shape& s, int) { return run.right(row, s); });
       }
       results.push_back({&row, result});
-      const bool competes = row.kind > Row::kCopy && row.kind < Row::kYours;
       auto& least = best[row.kind == Row::kClusters];
-      if (result.why.empty() && competes &&
+      if (result.why.empty() && row.kind > Row::kCopy &&
+          row.kind < Row::kYours &&
           (least.first == nullptr || result.timing.ms < least.second.ms))
         least = {&row, result.timing};
     }
@@ -1542,7 +1473,7 @@ void rowsInClusters(const Device& device) {
       const Shape& s = result.shape;
       const bool copy = row->kind == Row::kCopy;
       const double ratio = result.timing.ms / memcpyMs;
-      auto number = [&](int n) { return n > 0 ? std::to_string(n) : "-"; };
+      auto number = [](int n) { return n > 0 ? std::to_string(n) : "-"; };
       if (copy && !kQuick)
         gate("copy-like-memcpy", ratio > 0.8 && ratio < 1.25,
              text("%.2f times cudaMemcpyAsync's time", ratio));
@@ -1559,7 +1490,7 @@ void rowsInClusters(const Device& device) {
     const std::string times = timesAbove(without.second, with.second);
     at[times[0] == '~' ? 1 : with.second.ms < without.second.ms ? 0 : 2] +=
         text(" 2^%d", log);
-    buys += text("2^%-5d%-41s%-33s%6s\n", log, without.first->label,
+    buys += text("2^%-5d%-41s%-35s%5s\n", log, without.first->label,
                  with.first->label, times.c_str());
   }
   std::printf(
@@ -1568,35 +1499,35 @@ void rowsInClusters(const Device& device) {
       "the fastest of those tried.\nx no cluster: the time of the best row "
       "without clusters over the row's.\n");
   if (buys.empty()) return;
-  std::printf("\nWhat clusters buy: the time of the best row without them over "
-              "the best with them\n%-7s%-41s%-33s%6s\n%s\n",
+  std::printf("\nWhat clusters buy: the time of the best row without them "
+              "over the best with them\n%-7s%-41s%-35s%5s\n%s\n",
               "length", "without", "with", "times", buys.c_str());
   const char* const what[] = {"ahead", "even, within the spread,", "behind"};
   for (int k = 0; k < 3; ++k) {
-    if (!at[k].empty())
-      std::printf("Clusters are %s at%s.\n", what[k], at[k].c_str());
+    if (at[k].empty()) continue;
+    std::printf("Clusters are %s at%s.\n", what[k], at[k].c_str());
   }
   std::printf(
-      "They need no cooperative launch, no words in memory with tags that never"
-      " come twice, and no\ncount of the blocks that fit: the hardware starts "
-      "a cluster together.\n");
+      "They need no cooperative launch, no words in memory with tags that "
+      "never come twice, and no\ncount of the blocks that fit: the hardware "
+      "starts a cluster together.\n");
 }
 
 void lesson() {
   int clusters = 0;
-  const void* dsm = reinterpret_cast<const void*>(reduceClusterDsm);
-  const Device device = openDevice(90, dsm);
+  const Device device = openDevice(90, kRows[1].kernel);
   const Launch single(1, kThreadsPerBlock, 0, 1);
   CUDA_CHECK(cudaDeviceGetAttribute(&clusters, cudaDevAttrClusterLaunch, 0));
-  if (clusters == 0 || clustersAtOnce(dsm, single) == 0)
-    throw Skip(std::string(device.name) +
-               " cannot launch thread block clusters; choose another GPU with "
-               "CUDA_VISIBLE_DEVICES.");
-  const int portable = largestCluster(dsm, single);
+  if (clusters == 0 || clustersAtOnce(kRows[1].kernel, single) == 0)
+    throw Skip(std::string(device.name) + " cannot launch clusters; choose "
+               "another GPU with CUDA_VISIBLE_DEVICES.");
+  const int portable = largestCluster(kRows[1].kernel, single);
   // Before any other query: all the shared memory that a block can have, and
   // clusters of more than the portable eight blocks.
+  bool any[Row::kYours + 1] = {};
   for (const Row& row : kRows) {
     cudaFuncAttributes own;
+    any[row.kind] |= wanted(row);
     CUDA_CHECK(cudaFuncGetAttributes(&own, row.kernel));
     CUDA_CHECK(cudaFuncSetAttribute(
         row.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -1604,14 +1535,10 @@ void lesson() {
     CUDA_CHECK(cudaFuncSetAttribute(
         row.kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
   }
-  auto any = [](Row::Kind from, Row::Kind to) {
-    return std::any_of(std::begin(kRows), std::end(kRows), [&](const Row& row) {
-      return row.kind >= from && row.kind <= to && wanted(row);
-    });
-  };
-  if (any(Row::kSum, Row::kFew)) costOfClusters(device, portable);
-  if (any(Row::kPrice, Row::kPrice)) priceOfExchange(device);
-  if (any(Row::kCopy, Row::kYours)) rowsInClusters(device);
+  if (any[Row::kSum] || any[Row::kFew]) costOfClusters(device, portable);
+  if (any[Row::kPrice] || any[Row::kPriceMemory]) priceOfExchange(device);
+  if (std::count(any + Row::kCopy, std::end(any), true))
+    rowsInClusters(device);
 }
 
 int main(int argc, char** argv) {
