@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import evidence
@@ -38,8 +37,8 @@ class Result:
         self.text = " ".join(done.stdout.split())  # CMake wraps messages
 
     def says(self, *texts):
-        lacks = [text for text in texts if text not in self.text]
-        assert not lacks, f"{lacks} not in:\n{self.lines}"
+        for text in texts:
+            assert text in self.text, self.lines
         return self
 
     def ok(self):
@@ -53,7 +52,6 @@ class Result:
 
 class Tree:
     """A copy of the build with the two lessons, and a build folder in it."""
-
     def __init__(self, root):
         self.root, self.build = root, root / "build"
         root.mkdir(parents=True)
@@ -117,11 +115,10 @@ def nvcc(tmp_path):
 
 # ---- architectures and standards
 
-OWN = {"first": "75", "second": "90"}
-
-
 @pytest.mark.parametrize("option, env, wanted", [
-    ("", "", OWN), ("=", "", OWN), ("=80", "", {"first": "80"}),
+    ("", "", {"first": "75", "second": "90"}),
+    ("=", "", {"first": "75", "second": "90"}),
+    ("=80", "", {"first": "80"}),
     ("=75;90", "", {"first": "75 90", "second": "90"}),
     ("=90-real", "75", {"first": "90", "second": "90"}),
     ("", "90", {"first": "90", "second": "90"}),
@@ -151,16 +148,16 @@ def test_architectures(small, option, env, wanted):
     ("ARCHITECTURES=native", "native needs a GPU on the machine that"),
     ("STANDARD=14", "CMAKE_CUDA_STANDARD=14: the lessons need 17")])
 def test_refused(tree, option, said):
-    env = {"PATH": f"/usr/bin{os.pathsep}/bin", "CUDA_VISIBLE_DEVICES": ""}
-    tree.configure(f"-DCMAKE_CUDA_{option}", **env).fails().says(said)
+    tree.configure(f"-DCMAKE_CUDA_{option}",
+                   CUDA_VISIBLE_DEVICES="").fails().says(said)
 
 
 def test_standard(small):
     said = small.configure("-DCMAKE_CUDA_STANDARD=20")
+    commands = (small.build / "compile_commands.json").read_text()
+    assert said.code or "c++20" in commands
     if said.code:  # CMake 3.25 knows none of nvcc 13
         said.says('requires the language dialect "CUDA20"')
-    else:
-        assert "c++20" in (small.build / "compile_commands.json").read_text()
 
 
 def test_toolkit_lacks_architecture(tree, nvcc):
@@ -205,9 +202,9 @@ def test_no_nvcc(tree, nvcc, tmp_path):
 def test_multi_config(tree):
     if not shutil.which("ninja"):
         missing("no ninja")
-    env = {"CMAKE_GENERATOR": "Ninja Multi-Config", "CUDACXX": NVCC}
     Result(CMAKE, "--workflow", "--preset", "lessons", cwd=tree.root,
-           **env).ok().says("2 skipped")
+           CMAKE_GENERATOR="Ninja Multi-Config", CUDACXX=NVCC).ok().says(
+               "2 skipped")
     tree.make("--config", "Debug").ok()
     tree.ctest("-C", "Debug", "--no-tests=error", CODE="0").ok().says("2 ran")
     for config in ("Debug", "Release"):
@@ -268,6 +265,7 @@ def test_without_python(tree):
     tree.write("tests/test_one.py", "")
     tree.write("tests/requirements.txt", "pytest==9.9.9 --hash=sha256:00\n")
     on, require = "-DLESSONS_CHECKS=ON", "-DLESSONS_REQUIRE_TOOLS=ON"
+    none = "-DCMAKE_DISABLE_FIND_PACKAGE_Python3=ON"
     tree.configure(on).ok()
     tree.make(PIP_NO_INDEX="1").ok().says("could not be installed")
     tree.ctest("-R", "test_one").ok().says(
@@ -279,13 +277,15 @@ def test_without_python(tree):
     tree.write("tests/requirements.txt", "")
     tree.make("--target", "venv").ok()
     assert (tree.build / "venv/made").exists()
-    none = "-DCMAKE_DISABLE_FIND_PACKAGE_Python3=ON"
     tree.configure(on, none).ok()
     tree.ctest("-R", "test_one").ok().says("Python 3.10 or newer was not")
     tree.configure(on, none, require).fails().says("LESSONS_REQUIRE_TOOLS")
 
 
 # ---- the lessons, as they are
+
+REFUSALS = {"none": "no NVIDIA driver found", "old": "driver is too old",
+            "empty": "driver offers no GPU", "broken": "driver does not work"}
 
 def test_alone(any_lesson, tmp_path):
     """The Build lines of its header, in a folder that holds nothing else; the
@@ -310,23 +310,19 @@ def test_alone(any_lesson, tmp_path):
 def drivers(tmp_path_factory):
     """Folders with a driver that cannot be used, by what is wrong with it."""
     root = tmp_path_factory.mktemp("drivers")
-    release = re.search(r"release (\d+)\.(\d+)", Result(
-        NVCC, "--version").lines).groups()
-    toolkit = int(release[0]) * 1000 + int(release[1]) * 10
-    for name in ("none", "old", "empty", "broken"):
+    major, minor = map(int, re.search(r"release (\d+)\.(\d+)", Result(
+        NVCC, "--version").lines).groups())
+    toolkit = major * 1000 + minor * 10
+    for name in REFUSALS:
         (root / name).mkdir()
-    (root / "none/libcuda.so.1").write_text("")
-    for name, version, error in (("old", toolkit - 1000, 100),
-                                 ("empty", toolkit, 100),
-                                 ("broken", toolkit, 999)):
+        (root / name / "libcuda.so.1").write_text("")
+    for name, version, error in (
+            ("old", toolkit - 1000, 100), ("empty", toolkit, 100),
+            ("broken", toolkit, 999)):
         Result("c++", "-shared", "-fPIC", f"-DDRIVER_VERSION={version}",
                f"-DDRIVER_ERROR={error}", "-o", root / name / "libcuda.so.1",
                evidence.ROOT / "tests/driver.cpp").ok()
     return root
-
-
-REFUSALS = {"none": "no NVIDIA driver found", "old": "driver is too old",
-            "empty": "driver offers no GPU", "broken": "driver does not work"}
 
 
 def program(lesson):
@@ -346,13 +342,11 @@ def test_refusals(any_lesson, drivers, driver):
         if said.code != 77 or (text in said.text) != (name == driver)])
 
 
-def test_lost_output(any_lesson):
-    """A full disk is a failure."""
-    for words in (["--list"], ["--help"]):
-        with open("/dev/full", "w") as full:
-            done = subprocess.run([program(any_lesson), *words], stdout=full)
-        judge(any_lesson, [f"{words[0]} on a full disk: {done.returncode}"]
-              if done.returncode != 1 else [])
+@pytest.mark.parametrize("stdout", [">/dev/full", ">&-"])
+def test_lost_output(any_lesson, stdout):
+    """Output that nobody gets is a failure."""
+    said = Result("sh", "-c", f'"$0" --list {stdout}', program(any_lesson))
+    judge(any_lesson, [f"exit code {said.code}"] if said.code != 1 else [])
 
 
 def test_format(any_lesson):
@@ -361,42 +355,3 @@ def test_format(any_lesson):
         missing("clang-format 14 not found")
     said = Result(tool, "--style=file", "--dry-run", any_lesson.path)
     judge(any_lesson, said.lines.splitlines())
-
-
-# ---- the workflows in .github
-
-def test_workflows(tmp_path):
-    """The linters find nothing, and would: an action that is not pinned, a
-    step without a command."""
-    for tool in ("zizmor", "check-jsonschema"):
-        if not shutil.which(tool):
-            missing(f"{tool} not found")
-    github = shutil.copytree(evidence.ROOT / ".github", tmp_path / ".github")
-    workflows = sorted(github.glob("workflows/*.yml"))
-    zizmor = ["zizmor", "--offline", "--no-progress", "--persona", "auditor",
-              github]
-    schemas = [["check-jsonschema", "--builtin-schema", f"vendor.{name}",
-                *files] for name, files in (
-        ("github-workflows", workflows),
-        ("dependabot", [github / "dependabot.yml"]))]
-    for command in [zizmor, *schemas]:
-        Result(*command).ok()
-    ci = github / "workflows/ci.yml"
-    text = ci.read_text()
-    ci.write_text(re.sub(r"@[0-9a-f]{40} # v", "@v", text))
-    Result(*zizmor).fails().says("unpinned-uses")
-    ci.write_text(text.replace("run: bash", "runs: bash"))
-    Result(*schemas[0]).fails().says("runs")
-
-
-def test_gpu_runs_for_main_only():
-    text = (evidence.ROOT / ".github/workflows/gpu.yml").read_text()
-    events = re.search(r"^on:\n((?: .*\n)+)", text, re.M)[1]
-    assert re.findall(r"^  (\w+):", events, re.M) == [
-        "push", "workflow_dispatch"]
-    conditions = re.findall(r"^    if: (.*)$", text, re.M)
-    jobs = re.findall(r"^    runs-on:", text, re.M)
-    assert len(conditions) == len(jobs) > 0
-    for one in conditions:
-        assert "github.ref == 'refs/heads/main'" in one
-        assert "!github.event.repository.fork" in one

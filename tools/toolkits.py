@@ -1,0 +1,253 @@
+"""Rehearses the jobs of .github/workflows/ci.yml on this machine and compiles
+the lessons in other ways; the results become research/BUILD-MATRIX.md.
+
+    python tools/toolkits.py [--work DIR] [--only REGEX]
+
+For a maintainer on Debian with CUDA 13.0 in /usr/local/cuda; Ninja, clang++,
+Python 3.10 and 3.12 on PATH; about four minutes per row. CUDA 12.4 is Debian's
+(trixie, non-free), the newest that of .github/toolkit; both are unpacked into
+DIR. A row that is there for this commit is not made again.
+"""
+import argparse
+import concurrent.futures
+import itertools
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from ruamel.yaml import YAML
+
+import evidence
+
+ROOT = evidence.ROOT
+PACKAGES = """nvidia-cuda-toolkit nvidia-cuda-dev libcudart12 libcub-dev
+libcu++-dev libthrust-dev""".split()
+TOOLS = """bin2c cudafe++ fatbinary nvlink ptxas cuobjdump nvdisasm
+__nvcc_device_query""".split()
+PROFILE = """TOP = $(_HERE_)/..
+CICC_PATH = $(TOP)/nvvm/bin
+NVVMIR_LIBRARY_DIR = $(TOP)/nvvm/libdevice
+PATH += $(CICC_PATH):$(_HERE_):
+INCLUDES += "-I$(TOP)/include" $(_SPACE_)
+LIBRARIES =+ $(_SPACE_) "-L$(TOP)/lib64"
+"""
+VARIANTS = {"C++20": "-std=c++20 -O3 -lineinfo",
+            "C++17, for the debugger": "-std=c++17 -g -G",
+            "C++17, sm_100": "-std=c++17 -O3 -arch=sm_100",
+            "C++17, sm_120": "-std=c++17 -O3 -arch=sm_120"}
+FLAGS = "-Werror=all-warnings -Xcompiler=-Wall,-Wextra,-Wshadow"
+PASSED = ", 0 failed, "
+
+
+def sh(*command, **options):
+    return subprocess.run([str(word) for word in command], check=True,
+                          text=True, stdout=subprocess.PIPE, **options).stdout
+
+
+def debian_toolkit(folder):
+    """CUDA 12.4 from Debian's packages, laid out as NVIDIA lays it out."""
+    if (folder / "bin/nvcc.profile").exists():
+        return folder / "bin"
+    apt = folder.parent / "apt"
+    for path in ("lists/partial", "cache/archives/partial", "deb"):
+        (apt / path).mkdir(parents=True, exist_ok=True)
+    site = sh("apt-get", "indextargets", "--format", "$(SITE)",
+              "Origin: Debian", "Created-By: Packages").split()[0]
+    (apt / "list").write_text(
+        "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] "
+        f"{site} trixie main contrib non-free\n")
+    (apt / "status").touch()
+    (apt / "conf").write_text("".join(f'{key} "{value}";\n' for key, value in {
+        "Dir::State": apt, "Dir::State::status": apt / "status",
+        "Dir::Cache": apt / "cache", "Dir::Etc::sourceparts": "/dev/null",
+        "Dir::Etc::sourcelist": apt / "list"}.items()))
+    env = {**os.environ, "APT_CONFIG": str(apt / "conf")}
+    sh("apt-get", "update", env=env)
+    sh("apt-get", "download", *PACKAGES, env=env, cwd=apt / "deb")
+    for package in (apt / "deb").glob("*.deb"):
+        sh("dpkg", "-x", package, apt / "root")
+    usr = apt / "root/usr"
+    own = usr / "lib/nvidia-cuda-toolkit"
+    for path in ("bin", "nvvm/bin", "lib64"):
+        (folder / path).mkdir(parents=True, exist_ok=True)
+    for tool in [own / "bin/nvcc", *(usr / "bin" / tool for tool in TOOLS)]:
+        shutil.copy(tool, folder / "bin")
+    shutil.copy(own / "bin/cicc", folder / "nvvm/bin")
+    shutil.copytree(own / "bin/crt", folder / "bin/crt")
+    shutil.copytree(own / "libdevice", folder / "nvvm/libdevice")
+    shutil.copytree(usr / "include", folder / "include")
+    for library in (usr / "lib/x86_64-linux-gnu").glob("libcuda[rd]*"):
+        shutil.copy(library, folder / "lib64")
+    (folder / "bin/nvcc.profile").write_text(PROFILE)
+    shutil.rmtree(apt)
+    return folder / "bin"
+
+
+def venv(folder, *requirements):
+    if not (folder / "made").exists():
+        sh(sys.executable, "-m", "venv", "--clear", folder)
+        sh(folder / "bin/pip", "install", "-q", *requirements)
+        (folder / "made").touch()
+    return folder
+
+
+def rehearsals(toolkits, cmake):
+    """{name: (how, PATH's first folder, hidden programs, Python, CMake,
+    environment, commands, text that must be said)}"""
+    jobs = YAML(typ="safe").load(ROOT / ".github/workflows/ci.yml")["jobs"]
+    if set(jobs) != {"linux", "windows", "workflows"}:
+        sys.exit(f"ci.yml has other jobs than this script knows: {set(jobs)}")
+    matrix = jobs["linux"]["strategy"]["matrix"]
+    run = [jobs["linux"]["steps"][-1]["run"]]
+    image = "git|cmake|ctest|ninja"
+    how = {"12.4": ("Python 3.10; no git, no CMake", image, "3.10", None),
+           "13.0": ("Python 3.12; no git, no CMake, nvcc not on PATH", image,
+                    "3.12", None),
+           "newest": ("Python 3.12, newest CMake", "(?!)", "3.12", cmake)}
+    rows = {}
+    for cuda, cxx in itertools.product(matrix["cuda"], matrix["cxx"]):
+        words, *rest = how[cuda]
+        rows[f"CUDA {cuda}, {cxx}"] = (
+            words, toolkits[cuda], *rest, {"CXX": cxx, "CUDAHOSTCXX": cxx},
+            run, PASSED)
+    rows["no package index"] = (
+        "CUDA 13.0", None, "(?!)", "3.12", None, {"PIP_NO_INDEX": "1"}, run,
+        "no Python packages for the tests: is there a package index?")
+    readme = [f"cmake --workflow --preset {name}"
+              for name in ("lessons", "check")]
+    rows["README, Ninja Multi-Config"] = (
+        "CUDA 13.0, newest CMake; Debug too", None, "git", "3.12", cmake,
+        {"CMAKE_GENERATOR": "Ninja Multi-Config"},
+        [*readme, "cmake --build build --config Debug",
+         "ctest --test-dir build -C Debug --no-tests=error"], PASSED)
+    rows["README, Unix Makefiles"] = (
+        "CUDA 13.0, CMake of Debian", None, "git", "3.12", None, {}, readme,
+        PASSED)
+    return rows
+
+
+def rehearse(work, name, row):
+    """How it ended, in a few words, and whether that is right."""
+    _, nvcc, hidden, version, cmake, env, commands, wanted = row
+    slug = re.sub(r"\W+", "-", name)
+    tree, path = work / "tree" / slug, work / "path" / slug
+    for folder in (tree, path):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+    subprocess.run(f"git archive HEAD | tar x -C '{tree}'", shell=True,
+                   check=True, cwd=ROOT)
+    (path / "python3").symlink_to(shutil.which(f"python{version}"))
+    for tool in ("cmake", "ctest") if cmake else ():
+        (path / tool).symlink_to(cmake / tool)
+    hidden += r"|nvcc|pip.*|python.*"
+    for tool in itertools.chain.from_iterable(
+            Path(one).glob("*") for one in os.environ["PATH"].split(":")):
+        if not (re.fullmatch(hidden, tool.name)
+                or (path / tool.name).is_symlink()):
+            (path / tool.name).symlink_to(tool)
+    clean = {key: value for key, value in os.environ.items() if not re.match(
+        "CUDA|NVCC|PIP_FIND|CXX|CC|VIRTUAL|LESSON|CMAKE", key)}
+    env = {**clean, "PATH": f"{nvcc}:{path}" if nvcc else str(path), **env}
+    start = time.monotonic()
+    with open(work / f"{slug}.log", "w+") as log:
+        for command in commands:
+            code = subprocess.run(command, shell=True, cwd=tree, env=env,
+                                  stdout=log, stderr=log).returncode
+            if code:
+                break
+        log.seek(0)
+        said = log.read()
+    shutil.rmtree(tree)
+    counts = re.findall(r"^Tests: (.*)$", said, re.M)
+    took = f"{time.monotonic() - start:.0f} s"
+    if wanted == PASSED:
+        ok = code == 0 and counts and PASSED in counts[-1]
+        return f"{counts[-1] if counts else 'not built'}; {took}", bool(ok)
+    return f"ends with \"{wanted}\"", code and wanted in " ".join(said.split())
+
+
+def compile_all(nvcc, host, variant):
+    """'N of N' lessons without a warning; None where nvcc lacks the target."""
+    arch = re.search(r"sm_(\d+)", VARIANTS[variant])
+    if arch and f"compute_{arch[1]}\n" not in sh(nvcc, "--list-gpu-arch"):
+        return None
+    flags = f"{VARIANTS[variant]} {FLAGS} -ccbin={host} -DLESSON_NO_CUB"
+    if "clang" in host:  # cooperative_groups.h has such functions
+        flags += " -Xcompiler=-Wno-unused-function"
+
+    def one(lesson):
+        own = [] if arch else [f"-arch=sm_{lesson.arch}"]
+        done = subprocess.run(
+            [nvcc, *flags.split(), *own, "-c", "-o", "/dev/null", lesson.path],
+            text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        print(done.stdout, end="")
+        return done.returncode == 0 and not done.stdout
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        ends = list(pool.map(one, evidence.lessons()))
+    return f"{sum(ends)} of {len(ends)}", all(ends)
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--work", type=Path, default=ROOT / "build/toolkits")
+    parser.add_argument("--only", default="", help="rows that match this")
+    options = parser.parse_args()
+    work = options.work.resolve()
+    work.mkdir(parents=True, exist_ok=True)
+    commit = sh("git", "-C", ROOT, "rev-parse", "--short=12", "HEAD").strip()
+    toolkits = {"12.4": debian_toolkit(work / "cuda-12.4"), "13.0": None}
+    [toolkits["newest"]] = venv(
+        work / "newest", "--require-hashes", "-r",
+        ROOT / ".github/toolkit/requirements.txt").glob(
+            "lib/python3*/site-packages/nvidia/cu13/bin")
+    rows = rehearsals(toolkits, venv(work / "cmake", "cmake") / "bin")
+    todo = {name: lambda name=name: rehearse(work, name, rows[name])
+            for name in rows}
+    for cuda, host, variant in itertools.product(
+            toolkits, ("g++", "clang++"), VARIANTS):
+        nvcc = f"{toolkits[cuda] or '/usr/local/cuda/bin'}/nvcc"
+        todo[f"CUDA {cuda}, {host}, {variant}"] = (
+            lambda *it: lambda: compile_all(*it))(nvcc, host, variant)
+
+    store = work / f"{commit}.json"
+    done = json.loads(store.read_text()) if store.exists() else {}
+    left = [name for name in todo
+            if name not in done and re.search(options.only, name)]
+    for k, name in enumerate(left, 1):
+        print(f"{k}/{len(left)} {name}", flush=True)
+        result = todo[name]()
+        print("   ", result, flush=True)
+        if result is None or result[1]:
+            done[name] = result and result[0]
+            store.write_text(json.dumps(done))
+    if wrong := [name for name in left if name not in done]:
+        sys.exit(f"not as they must be (logs in {work}): {'; '.join(wrong)}")
+    if any(name not in done for name in todo):
+        return
+    versions = {cuda: re.search(r"V([\d.]+)", sh(
+        f"{folder or '/usr/local/cuda/bin'}/nvcc", "--version"))[1]
+        for cuda, folder in toolkits.items()}
+    page = ROOT / "research/BUILD-MATRIX.md"
+    head, tail = re.split(r"<!-- tables -->.*<!-- end -->",
+                          page.read_text(), flags=re.S)
+    text = ["", f"Commit {commit}; " + ", ".join(
+        f"{cuda}: nvcc {version}" for cuda, version in versions.items()) + ".",
+        "", "| job | how it was rehearsed | result |", "|---|---|---|",
+        *(f"| {name} | {row[0]} | {done[name]} |"
+          for name, row in rows.items()),
+        "", "| toolkit, host compiler, build | lessons compiled |", "|---|---|",
+        *(f"| {name} | {done[name]} |" for name in todo
+          if name not in rows and done[name]), ""]
+    page.write_text(f"{head}<!-- tables -->" + "\n".join(text)
+                    + f"<!-- end -->{tail}")
+    print(f"wrote {page}")
+
+
+if __name__ == "__main__":
+    main()
