@@ -58,7 +58,8 @@
 #if !defined(LESSON_NO_CUB) && __has_include(<cub/device/device_transform.cuh>)
 #include <cub/device/device_transform.cuh>
 #include <cuda/std/tuple>
-#define LESSON_TRANSFORM
+#else
+#define CUB_VERSION 0  // no row `library`
 #endif
 
 #ifndef LESSON_QUICK    // -DLESSON_QUICK: small inputs, every check; the times
@@ -175,10 +176,9 @@ __global__ void scaleAdd(float* __restrict__ out, const float* __restrict__ x,
 
 // snippet: bounded-kernel
 // ilp8-lb: the register budget changed. The bound tells ptxas the block size
-// and how many blocks an SM must hold, and so how many registers a thread may
-// have. Too small a budget costs local memory (spills) or loads that no longer
-// come first. This one costs nothing: for sm_75 and sm_90 scaleAdd<8> takes no
-// more registers without it.
+// and the blocks that an SM must hold, and so how many registers a thread may
+// have. Too few cost local memory (spills) or loads that no longer come first;
+// for sm_75 and sm_90 scaleAdd<8> takes no more without the bound.
 // One thread, one warp: as above. Launch: kThreadsPerBlock threads per block.
 template <int kItems>
 __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSm)
@@ -380,17 +380,7 @@ __global__ void pointerChase(const unsigned* links, unsigned line, int hops,
 
 // items: loads of x per thread, or stages of a ring. width: floats per load.
 using Kernel = void (*)(float*, const float*, const float*, float, size_t);
-enum Kind {
-  kCopy,
-  kDriver,
-  kLibrary,
-  kPlain,
-  kGuarded,
-  kControl,
-  kSuggested,
-  kOverlap,
-  kRing
-};
+enum Kind { kCopy, kDriver, kLibrary, kPlain, kGuarded, kOverlap, kRing };
 struct Row {
   std::string label, kernelName;
   Kernel kernel;
@@ -414,9 +404,8 @@ __global__ void yours(float* __restrict__ out, const float* __restrict__ x,
     out[i] = fmaf(a, x[i], y[i]);
   }
 }
-// The launch: kThreadsPerBlock threads per block, each with 4 items of 1 float
-// (4 for float4, on 16 bytes). kPlain where all loads come before the first
-// multiply. "yours-b2" would have 2 blocks per SM.
+// Launch: kThreadsPerBlock threads per block, each with 4 items of 1 float
+// (of 4: arrays start on 16 bytes); kPlain where all loads come first.
 const Row kYours = NAMED("yours", yours, 4, 1, kGuarded);
 // end snippet
 #endif
@@ -426,7 +415,7 @@ const std::vector<Row> kRows = {
     Row{"copy (ceiling)", "copy16", nullptr, 0, 0, kCopy},
     Row{"cudaMemcpyAsync", "cudaMemcpyAsync", nullptr, 0, 0, kDriver},
     ROW(tlp, 1, "", scaleAdd, 1, kPlain),
-    ROW(tlp, 1, "-control", scaleAdd, 1, kControl),
+    ROW(tlp, 1, "-control", scaleAdd, 1, kPlain),
     ROW(tlp, 1, "-b3", scaleAdd, 1, kPlain),
     ROW(tlp, 1, "-b2", scaleAdd, 1, kPlain),
     ROW(tlp, 1, "-b1", scaleAdd, 1, kPlain),
@@ -442,7 +431,7 @@ const std::vector<Row> kRows = {
     ROW(vec, 1, "-b2", scaleAddVec, 4, kPlain),
     ROW(vec, 2, "-b1", scaleAddVec, 4, kPlain),
     ROW(vec, 2, "", scaleAddVec, 4, kPlain),
-    NAMED("suggested", scaleAdd, 1, 1, kSuggested),
+    NAMED("suggested", scaleAdd, 1, 1, kPlain),
     ROW(vec, 1, "-cs", scaleAddStream, 4, kPlain),
     ROW(vec, 1, "-cs-dl", scaleAddDependent, 4, kOverlap),
     ROW(vec, 4, "-b2", scaleAddStream, 4, kPlain),
@@ -703,6 +692,7 @@ unsigned blocksFor(size_t work, size_t perBlock) {
 // bytes of a row. An array starts on 256 bytes: float4 is aligned, and a
 // warp's load starts on a sector of 32 bytes.
 constexpr size_t kPadding = 1024;
+const unsigned kPoison = ~0u;  // what cudaMemset(..., 0xFF, ...) leaves
 static_assert(kPadding % 128 == 0, "kPadding: a multiple of 128 floats");
 size_t copied(size_t n) { return (3 * n / 2 + 3) / 4 * 4; }  // whole float4
 struct Passes {
@@ -728,42 +718,21 @@ struct Passes {
   }
 };
 
-std::vector<float> download(const float* d_from, size_t count) {
-  std::vector<float> to(count);
-  CUDA_CHECK(cudaMemcpy(to.data(), d_from, count * 4, cudaMemcpyDefault));
-  return to;
-}
-
-// How many words of got are wrong: those of [from, to) must be as in want, all
-// others still poison.
-size_t wrongWords(const std::vector<float>& got, size_t from, size_t to,
+// How many of `count` words are wrong: those of [from, to) must be as in want,
+// all others still poison.
+size_t wrongWords(const float* d_got, size_t count, size_t from, size_t to,
                   const float* want) {
+  static std::vector<unsigned> got;
   size_t wrong = 0;
-  for (size_t i = 0; i < got.size(); ++i) {
-    const void* right = i >= from && i < to ? (const void*)&want[i]
-                                            : (const void*)"\xFF\xFF\xFF\xFF";
-    wrong += std::memcmp(&got[i], right, 4) != 0;
+  got.resize(std::max(got.size(), count));
+  CUDA_CHECK(cudaMemcpy(got.data(), d_got, count * 4, cudaMemcpyDefault));
+  for (size_t i = 0; i < count; ++i) {
+    unsigned right = kPoison;
+    if (i >= from && i < to) std::memcpy(&right, want + i, 4);
+    wrong += got[i] != right;
   }
   return wrong;
 }
-
-// snippet: library-row
-#ifdef LESSON_TRANSFORM
-constexpr int kCubVersion = CUB_VERSION;
-struct ScaleAdd {
-  __device__ float operator()(float x, float y) const {
-    return fmaf(kScale, x, y);
-  }
-};
-void transform(float* out, const float* x, const float* y, size_t n) {
-  CUDA_CHECK(cub::DeviceTransform::Transform(cuda::std::make_tuple(x, y), out,
-                                             n, ScaleAdd()));
-}
-#else
-constexpr int kCubVersion = 0;
-void transform(float*, const float*, const float*, size_t) {}
-#endif
-// end snippet
 
 // ---- residency ------------------------------------------------------------
 
@@ -771,6 +740,7 @@ void transform(float*, const float*, const float*, size_t) {}
 // launched, but for the grid. note: why the row is not timed, or empty.
 struct Plan : Row {
   explicit Plan(const Row& row) : Row(row) {}
+  bool isCopy() const { return kind == kCopy || kind == kDriver; }
   cudaLaunchConfig_t config = {};
   cudaFuncAttributes attributes = {};
   int carveout = cudaSharedmemCarveoutDefault;  // shared memory, % of an SM's
@@ -824,7 +794,7 @@ Plan makePlan(const Row& row, const Device& device) {
     plan.note = "skipped: " + why;
     return plan;
   };
-  if (row.kind == kLibrary && kCubVersion == 0)
+  if (row.kind == kLibrary && CUB_VERSION == 0)
     return skip("no cub::DeviceTransform; CUDA 12.9 or newer has it");
   if (!row.kernel) return plan;
   CUDA_CHECK(cudaFuncGetAttributes(&plan.attributes, row.kernel));
@@ -836,7 +806,7 @@ Plan makePlan(const Row& row, const Device& device) {
   }
   int grid = 0;
   plan.threads = kThreadsPerBlock;
-  if (row.kind == kSuggested) {
+  if (row.label == "suggested") {
     CUDA_CHECK(
         cudaOccupancyMaxPotentialBlockSize(&grid, &plan.threads, row.kernel));
   }
@@ -848,12 +818,13 @@ Plan makePlan(const Row& row, const Device& device) {
   const size_t at = row.label.rfind("-b");  // -bN: N blocks
   const int wanted =
       at == row.label.npos ? 0 : std::atoi(row.label.c_str() + at + 2);
-  if (wanted > 0 || row.kind == kControl) plan.carveout = kDialled;
+  const bool control = row.label == "tlp1-control";
+  if (wanted > 0 || control) plan.carveout = kDialled;
   const int fit = plan.blocks = residentBlocks(plan);
   if (fit < std::max(wanted, 1))
     return skip(text("an SM of this card holds %d of its blocks", fit));
   if (wanted > 0) shared = sharedForBlocks(plan, wanted, most);
-  if (row.kind == kControl)  // the most that costs no block
+  if (control)  // the most that costs no block
     shared = sharedForBlocks(plan, fit - 1, most) - kSharedStep;
   plan.blocks = residentBlocks(plan);
   if (!gate("dial-residency", plan.blocks == (wanted > 0 ? wanted : fit),
@@ -879,13 +850,26 @@ Plan makePlan(const Row& row, const Device& device) {
 
 // ---- launching and checking -----------------------------------------------
 
+#if CUB_VERSION
+struct ScaleAdd {
+  __device__ float operator()(float x, float y) const {
+    return fmaf(kScale, x, y);
+  }
+};
+#endif
+
 // snippet: one-launch
 // On copy p, from any element on; a ring has as many blocks as are resident.
 void launchPlan(const Plan& plan, const Passes& passes, int p, size_t n,
                 size_t from = 0) {
   float* out = passes.out(p) + from;
   const float *x = passes.x(p) + from, *y = passes.y(p) + from;
-  if (plan.kind == kLibrary) return transform(out, x, y, n);
+#if CUB_VERSION
+  if (plan.kind == kLibrary) {
+    return CUDA_CHECK(cub::DeviceTransform::Transform(
+        cuda::std::make_tuple(x, y), out, n, ScaleAdd()));
+  }
+#endif
   const size_t count = copied(n);
   if (plan.kind == kDriver) {
     return CUDA_CHECK(
@@ -921,7 +905,7 @@ size_t wrongAt(const Plan& plan, const Passes& passes, size_t n, size_t from) {
   launchPlan(plan, passes, 0, n, from);
   for (size_t at : {size_t(0), size_t(1) << 31, end - window}) {
     if (at + window > end) continue;
-    wrong += wrongWords(download(passes.out(0) + at, window), at ? 0 : from,
+    wrong += wrongWords(passes.out(0) + at, window, at ? 0 : from,
                         std::min(window, from + n - at),
                         reference(at, window).data());
   }
@@ -941,8 +925,7 @@ void checkLengths(std::vector<Plan>* plans) {
   const bool fits = !kQuick && free > 15 * large;
   const Passes passes(fits ? large : size_t(1) << 20, 1);
   for (Plan& plan : *plans) {
-    if (!plan.note.empty() || plan.kind == kCopy || plan.kind == kDriver)
-      continue;
+    if (!plan.note.empty() || plan.isCopy()) continue;
     if (plan.kernel) residentBlocks(plan);  // sets its attributes
     size_t wrong = wrongAt(plan, passes, passes.n, 0);
     const size_t block = plan.threads > 0 ? plan.threads : 256;
@@ -964,15 +947,16 @@ void checkLengths(std::vector<Plan>* plans) {
 // One launch on poisoned output, checked; the clock; every copy checked.
 void measure(Plan* plan, const Passes& passes,
              const std::vector<float>& want) {
-  const bool row = plan->kind != kCopy && plan->kind != kDriver;
-  const size_t count = row ? passes.n : copied(passes.n);
+  const size_t count = plan->isCopy() ? copied(passes.n) : passes.n;
+  std::vector<float> source(plan->isCopy() ? count : 0);
   auto right = [&](int launches) {
     size_t wrong = 0;
     for (int p = 0; p < std::min(launches, passes.count); ++p) {
-      const std::vector<float> from = download(passes.x(p), row ? 0 : count);
+      CUDA_CHECK(cudaMemcpy(source.data(), passes.x(p), source.size() * 4,
+                            cudaMemcpyDefault));
       wrong += wrongWords(
-          download(passes.out(p), passes.all - 2 * passes.pitch), 0, count,
-          row ? want.data() + size_t(p) * kShift : from.data());
+          passes.out(p), count + kPadding, 0, count,
+          plan->isCopy() ? source.data() : want.data() + size_t(p) * kShift);
     }
     return gate("elements-exact", wrong == 0,
                 text("%s: %zu words wrong", plan->label.c_str(), wrong));
@@ -1081,10 +1065,12 @@ void printResidency(const std::vector<Plan>& plans, const Device& device) {
          plan.label);
   }
   std::printf(
-      "\nthreads per block; items per thread; width: floats per load; regs,\n"
-      "local: registers, bytes of local memory per thread; shared: dynamic\n"
-      "bytes per block (the driver adds %zu); by ...: blocks per SM that a\n"
-      "resource allows; driver: its own answer, which decides.%s\n\n",
+      "\nitems per thread; width: floats per load; local: bytes of local "
+      "memory\n"
+      "per thread; shared: dynamic bytes per block (the driver adds %zu); "
+      "by:\n"
+      "blocks per SM that a resource allows; driver: its answer "
+      "decides.%s\n\n",
       device.reservedSharedMemPerBlock, notes.c_str());
 }
 
@@ -1145,14 +1131,14 @@ void printCurve(const std::vector<Plan>& plans, const Device& device,
       least = plan;
   }
   std::printf(
-      "\nin flight: bytes of loads on a full SM = resident threads x loads\n"
-      "before the first use x bytes per load; <= where guards, few regs, a\n"
-      "debug build or a small grid can make them fewer. ns: bytes in flight\n"
-      "on all SMs / bytes loaded per ns: what a load takes, more where not\n"
-      "all warps wait for loads. pair: time over that of the first row with\n"
-      "equally many bytes. Little's law: bytes in flight = latency x rate. A\n"
-      "load alone takes %.1f ns (pointer chase); %.0f GB/s of loads, 2/3 of\n"
-      "%s, need at least %.0f bytes on each of %d SMs.\n"
+      "\nin flight: bytes of loads on a full SM; <= where guards, few regs, "
+      "a\n"
+      "debug build or a small grid can make them fewer. ns: bytes in flight "
+      "on\n"
+      "all SMs / bytes loaded per ns. pair: time over that of the first row\n"
+      "with equally many bytes. Little's law: bytes in flight = latency x\n"
+      "rate. A load alone takes %.1f ns (pointer chase); %.0f GB/s of loads,\n"
+      "2/3 of %s, need at least %.0f bytes on each of %d SMs.\n"
       "\nFastest: %s, %.1f GB/s, at %.1f %% occupancy.\n"
       "Without overlapping launches: %s, %.1f GB/s.\n"
       "Least occupancy within 10 %% of that: %s, %.1f %%, %.3f of its GB/s.\n",
@@ -1179,14 +1165,14 @@ void lesson() {
   Table table(device, "  blocks  warps   occ %  in flight");
   double copyGBs = 0.0, driverGBs = 0.0;
   for (Plan& plan : plans) {
-    const bool row = plan.kind != kCopy && plan.kind != kDriver;
     if (plan.note.empty()) measure(&plan, passes, want);
     if (!plan.note.empty()) {
       table.line(plan.label, plan.note);
       continue;
     }
     plan.gbs = table.print(
-        plan.label, plan.timing, row ? 12.0 * kElems : 8.0 * copied(kElems),
+        plan.label, plan.timing,
+        plan.isCopy() ? 8.0 * copied(kElems) : 12.0 * kElems,
         plan.blocks == 0
             ? text("%8s%7s%8s%11s", "-", "-", "-", "-")
             : text("%8d%7d%8.1f%11s", plan.blocks,
@@ -1203,7 +1189,7 @@ void lesson() {
       "writes a byte for each that it reads, a row one for two: a row may\n"
       "exceed the copy, never the peak. Launches of vec1-cs-dl, and of newer\n"
       "libraries (CUB_VERSION here: %d), overlap: blocks start early.\n",
-      kCubVersion);
+      CUB_VERSION);
   printCurve(plans, device, latencyNs);
 }
 
