@@ -207,8 +207,9 @@ class Trial:
 
     def controls(self, faults):
         """The lesson as it is, in each of their ways: nothing may catch it.
-        (The record of the sanitizers shows it for them.)"""
-        ways = ("machine code",) + ("exit 1", *BY_TEST) * bool(self.gpus)
+        (The record of the sanitizers shows that of them; without a GPU, the
+        tests of the machine code do of theirs.)"""
+        ways = ("exit 1", *BY_TEST) * bool(self.gpus)
         return list(dict.fromkeys(
             replace(fault, name="unchanged", source=self.lesson.text,
                     what=fault.what if fault.how in BY_TEST else "any")

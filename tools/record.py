@@ -40,7 +40,7 @@ PROGRAMS = {"timed": ["timed"], "sanitizer": ["lines"], "faults": [],
 EDITS = {
     "later": {r"openDevice\(\d+,": "openDevice(990,"},  # there is no such card
     # A launch per batch, and few: the profiler is to see what is timed.
-    "timed": {r"\bkBatches = [^;,]+": "kBatches = 12",
+    "timed": {r"\bkBatches = [^;,]+": "kBatches = 8",
               r"warm < \w+ \|\| last < \w+": "warm < 0"},
     # A sanitizer slows the host down more than the GPU.
     "lines": {r'gate\("clock",': 'gate("clock", true ||'}}
@@ -235,7 +235,8 @@ class Recorder:
                 yield step("run", [partial(self.passes, lesson, arch, "full")],
                            gpu=gpu, second=second)
             for kind, options in (("profile", []),
-                                  ("timed", ["--cache-control", "none"])):
+                                  ("timed", ["--cache-control", "none",
+                                             "--launch-count", "800"])):
                 yield step(kind, [partial(self.profile, lesson, arch, kind,
                                           options)], facts={
                     "run-command": " ".join([
@@ -328,7 +329,7 @@ class Recorder:
             name = f"{step.lesson.folder}/{self.path(step).name}"
             self.failed += [f"{name}: {why[-3000:]}"] * bool(why)
             self.say(f"{name}: {'FAILED' if why else 'recorded'}, "
-                     f"{self.left} left")
+                     f"{self.left} left; {faults.line(why, 'FAILED|error')}")
 
     def job(self, job, *env):
         want(time.monotonic() < self.begin + 60 * self.args.minutes,
