@@ -1012,39 +1012,17 @@ bool launchedIs(const Row& row, int cluster, size_t blocks) {
                    was[1], was[0], blocks, cluster));
 }
 
-// The time of a launch in ms, at a glance (the least of three): to choose a
-// block size, and for launches that repeat their work many times.
-template <typename Start>
-double glance(Start start) {
-  double least = 1e9;
-  cudaEvent_t events[2];
-  for (cudaEvent_t& event : events) CUDA_CHECK(cudaEventCreate(&event));
-  for (int k = 0; k < (kQuick ? 1 : 3); ++k) {
-    float ms = 0.0f;
-    const auto from = std::chrono::steady_clock::now();
-    CUDA_CHECK(cudaEventRecord(events[0]));
-    start();
-    CUDA_CHECK(cudaEventRecord(events[1]));
-    CUDA_CHECK(cudaEventSynchronize(events[1]));
-    const std::chrono::duration<double> host =
-        std::chrono::steady_clock::now() - from;
-    CUDA_CHECK(cudaEventElapsedTime(&ms, events[0], events[1]));
-    const double most = 1.01e3 * host.count();
-    gate("clock-at-a-glance", most < 1 || (ms < most && ms > most / 2),
-         text("%g ms, by the host %g", ms, most));
-    least = std::min(least, double(ms));
-  }
-  for (cudaEvent_t event : events) CUDA_CHECK(cudaEventDestroy(event));
-  return least;
-}
-
 template <typename Start>
 void profiled(Start start) {  // a profiler records this launch
   CUDA_CHECK(cudaProfilerStart());
-  start();
+  start(0);
   CUDA_CHECK(cudaDeviceSynchronize());
   CUDA_CHECK(cudaProfilerStop());
 }
+
+// A batch, in ms, where a glance will do: to choose a block size, and for
+// launches that repeat their work many times.
+constexpr double kGlanceMs = 0.3;
 
 struct Shape {
   int blocks, threads, atOnce;  // blocks per row or cluster, threads per block
@@ -1063,15 +1041,16 @@ Result measure(const Row& row, const std::vector<Shape>& shapes, Start start,
                Right right) {
   Result best;
   bool ok = true;
-  double ms = 0.0, least = 1e9;
+  double ms = 0.0, least = 1e9;  // quick: the first shape
   for (const Shape& shape : shapes) {
-    auto again = [&] { start(shape, 0); };
-    shapes.size() > 1 ? void(ms = glance(again)) : again();
+    auto again = [&](int) { start(shape, 0); };
+    if (kQuick || shapes.size() == 1) again(0);
+    else ms = timeKernel(again, nullptr, kGlanceMs).ms;
     ok &= gate("exact", right(shape, 1), row.label);
     if (ms < least) best.shape = shape, least = ms;
   }
   if (ok) {
-    profiled([&] { start(best.shape, 0); });
+    profiled([&](int i) { start(best.shape, i); });
     ok &= gate("exact", right(best.shape, 1), row.label);
     best.timing = timeKernel([&](int i) { start(best.shape, i); });
     ok &= gate("timed-exact", right(best.shape, best.timing.launches),
@@ -1185,11 +1164,10 @@ void costOfClusters(const Device& device, int portable) {
       timesAbove(few, bestFew).c_str(), kTiles);
   for (int cluster : {0, 1, 2, 8}) {
     const Launch launch(kTiles, kThreadsPerBlock, 0, cluster);
-    const double ms = glance([&] {
-      for (int i = 0; i < 20; ++i) launch((const void*)doNothing);
-    });
+    auto start = [&](int) { launch((const void*)doNothing); };
     std::printf(cluster == 0 ? " no cluster%s %.4f" : ", cluster of %s %.4f",
-                cluster == 0 ? "" : std::to_string(cluster).c_str(), ms / 20);
+                cluster == 0 ? "" : std::to_string(cluster).c_str(),
+                timeKernel(start, nullptr, 1.0).ms);
   }
   std::printf(".\n");
 }
@@ -1210,12 +1188,12 @@ void priceOfExchange(const Device& device) {
                        blocksAtOnce(row, threads, 0, device) < k
                  : clustersAtOnce(row.kernel, launch) == 0)
       return "n/a";
-    auto start = [&] {
+    auto start = [&](int) {
       launch(row.kernel, k, words.data, nextTag, wrong);
       nextTag += kRounds;
     };
     profiled(start);
-    const double ms = glance(start);
+    const double ms = timeKernel(start, nullptr, kGlanceMs).ms;
     Word n = 0;
     CUDA_CHECK(cudaMemcpy(&n, wrong, sizeof(n), cudaMemcpyDeviceToHost));
     CUDA_CHECK(cudaMemset(wrong, 0, sizeof(n)));
