@@ -134,7 +134,8 @@ def test_architectures(small, option, env, wanted):
     for name, archs in wanted.items():
         if option == "=all":
             least = min(map(int, found[name]))
-            assert least == int(archs) and len(found[name]) > 2
+            assert least == int(archs)
+            assert name == "second" or len(found[name]) > 2
         else:
             assert found[name] == set(archs.split())
     if "second" not in wanted:
