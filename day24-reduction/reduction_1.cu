@@ -577,10 +577,9 @@ inline int runLesson(int argc, char** argv, const char* duration,
 // snippet: input
 // kOnes: the sum counts the elements. kPosition: sixty-fourths by a hash of
 // the index, mostly +-1 or +-2, in one of 2^14 elements an odd number below
-// 4096: a wrong address, an element cut to an integer, a partial sum rounded
-// to 16 bits change the sum. Copy c has c more at the start of each run of kT
-// floats, so no block takes one copy for another. kUniform: [0, 84), in steps
-// of 2^-17.
+// 4096: a wrong address, an element cut to an integer, a sum rounded to 16
+// bits show. Copy c has c more at the start of each run of kT floats: no block
+// takes one copy for another. kUniform: [0, 84), in steps of 2^-17.
 enum Data { kOnes, kPosition, kUniform };
 constexpr double kUnit = 1.0 / 64;
 constexpr std::uint32_t kUniformEnd = 84, kUniformSteps = 1u << 17;
@@ -747,10 +746,8 @@ inline void runTable(const Device& device) {
   const Bench bench(device);
   const Reference position(kPosition, kN);
   tryAll(bench, position);
-  std::printf(
-      "\n%zu floats, %d threads per block, %zu copies in turn; GB/s: "
-      "what is read and left\n",
-      kN, kT, bench.copies);
+  std::printf("\nThe ladder: %zu floats, %d threads per block, %zu copies\n",
+              kN, kT, bench.copies);
   Table table(device, "  x above  launches   atomics  % atomics     leaves");
   auto measure = [&](const Row& row, auto launch) {  // no time if wrong
     bench.prepare(row, kMaxLaunches);
@@ -794,8 +791,10 @@ inline void runTable(const Device& device) {
     gate("copy-is-a-ceiling", kQuick || (share > 0.8 && share < 1.25),
          text("%.2f of memcpy", share));
   }
-  std::printf("\n%% atomics: what they take at v0's pace, %.3f ns each%s.\n",
-              1e6 * timings[kV0].ms / kN, right[kV0] ? "" : " (n/a: no v0)");
+  const std::string ns = text("%.3f", 1e6 * timings[kV0].ms / kN);
+  std::printf(
+      "\nGB/s: what is read and left. %% atomics: %s ns each, as v0's.\n",
+      right[kV0] ? ns.c_str() : "n/a");
 }
 
 // ---- what needs no GPU: the banks of shared memory, counted ---------------
@@ -846,11 +845,10 @@ struct Accuracy {  // a table of sums over the first n uniform floats
   double exact = 0.0;
   Accuracy(const char* where, size_t length) : n(length) {
     for (size_t i = 0; i < n; ++i) exact += double(element(kUniform, i));
-    std::printf(
-        "\nAccuracy on the %s: %zu floats, uniform in [0, %u); exact: "
-        "%.2f\n%-38s%15s%12s%14s%16s\n",
-        where, n, kUniformEnd, exact, "row", "sum", "rel. error", "allowed",
-        "partials added");
+    std::printf("\nAccuracy on the %s: %zu floats in [0, %u); exact: %.2f\n",
+                where, n, kUniformEnd, exact);
+    std::printf("%-38s%15s%12s%14s%16s\n", "row", "sum", "rel. error",
+                "allowed", "partials added");
   }
   // In a tree no element goes through more than `chain` additions: an error of
   // at most k / (1 - k). All n one by one stall. 0: no bound finds an error.
@@ -896,10 +894,8 @@ inline void runAccuracy() {
 inline void lesson() {
   for (int r = 0; r < kRowCount; ++r)
     right[r] = has(wantedRows, kRows[r].label);
-  std::printf(
-      "Passes through the banks by the loads of one block's tree\n"
-      "%-38s%10s%20s\n",
-      "row", "passes", "most in one load");
+  std::printf("Passes of a block's loads through the banks\n%-38s%10s%20s\n",
+              "row", "passes", "most in one load");
   for (const Tree tree : {kModulo, kStrided, kSequential})
     std::printf("%-38s%10d%20d\n", kRows[kV1 + tree].label,
                 bankPasses(tree, false), bankPasses(tree, true));
@@ -907,11 +903,11 @@ inline void lesson() {
   float sum = 0.0f;
   for (size_t i = 0; i < cpu.n; ++i) sum += element(kUniform, i);
   cpu.print("CPU sequential float", sum, cpu.n, "-");
-  cpu.print("CPU pairwise float", pairwise(0, cpu.n), 1 + std::ilogb(cpu.n),
-            "-");
+  const int levels = 1 + std::ilogb(cpu.n);
+  cpu.print("CPU pairwise float", pairwise(0, cpu.n), levels, "-");
   std::printf(
-      "\nA running float sum of these that comes to %.0f stays there:"
-      "\nthe next float is %.0f away; less than half is rounded off.\n\n",
+      "\nA running float sum stays at %.0f: the next float is %.0f\n"
+      "away, and less than half of that is rounded off.\n\n",
       kStall, kStall / (1 << 23));
   runTable(openDevice(75, reinterpret_cast<const void*>(copyFloats)));
   runAccuracy();
