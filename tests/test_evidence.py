@@ -74,8 +74,8 @@ def run(record, lesson):
                  f"{facts['compute-capability']},",
                  f"driver CUDA {facts['cuda-driver-version']}, "
                  f"toolkit CUDA {toolkit},"):
-        if text not in "\n".join(record.body.splitlines()[:2]):
-            yield f"the output does not begin with: {text}"
+        if not re.search(f"^{re.escape(text)}", record.body, re.M):
+            yield f"no line of the output begins with: {text}"
     if record.quick or re.search("^FAILED|^SKIPPED", record.body, re.M) or \
             not record.body.endswith(evidence.DONE):
         yield "a quick or failed run, or not to its last line"

@@ -156,7 +156,7 @@ class Recorder:
         want(status == 0 and said.endswith(evidence.DONE),
              f"{variant}: exit status {status}:\n{said}")
         gpu = self.cards[env["CUDA_VISIBLE_DEVICES"]]["gpu"]
-        want(said.startswith(f"{gpu}, "),
+        want(f"\n{gpu}, " in f"\n{said}",  # some print what needs none first
              f"nvidia-smi describes another GPU, {gpu}:\n{said}")
         return said
 
