@@ -1,4 +1,5 @@
 """Pages, notebooks, README: what they say is what the sources and records say."""
+import html
 import json
 import os
 import re
@@ -9,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from conftest import NVCC, evidence, missing
+from conftest import NVCC, evidence, judge, missing
 
-import pages  # noqa: E402  (conftest puts tools/ on the path)
+import charts  # conftest puts tools/ on the path
+import pages
 
 ROOT = evidence.ROOT
 LESSONS = evidence.lessons()
@@ -156,6 +158,172 @@ def test_notebook_of_the_small_one(small, capfd):
 
 
 # --- This repository ---------------------------------------------------------
+DOCS = [ROOT / "README.md", *sorted(ROOT.glob("day*/README.md")),
+        *sorted(ROOT.glob("research/*.md")), ROOT / "evidence/README.md"]
+NAMES = """
+    day24-reduction: atomic-global atomic-shared v1-modulo v2-strided v3-sequential
+        v4-two-loads atomic-finish shuffle-tail warp-then-atomic two-stage-shuffle
+    day25-reduction: warp-reduce v5-tail v6-template v7-load atomic-finish
+        v9-last-block v10-in-flight v8-two-passes library-call v11-dependent
+    day45-occupancy: ilp-body one-guard-a-tile bounded-kernel guarded-kernel
+        pointer-chase smem-dial occupancy-query
+    day77-clusters: atomic-tail cluster-combine row-in-cluster cluster-launch
+        cluster-query one-way-sum blocks-without-cluster"""
+EVERY = "cuda-check time-kernel row-table reference one-check yours".split()
+
+
+def names(folder):
+    """Regions that pages elsewhere may rely on: a name that goes is a fault."""
+    found = re.search(rf"{folder}:([^:]*?)(\n +day|$)", NAMES)
+    return set(EVERY) | set(found[1].split() if found else ())
+
+
+@pytest.fixture(scope="module")
+def regions(tmp_path_factory):
+    out = tmp_path_factory.mktemp("regions")
+    subprocess.run([os.environ.get("CMAKE", "cmake"), f"-DOUT={out}", "-P",
+                    ROOT / "cmake/snippets.cmake"], check=True)
+    return out
+
+
 def test_pages_are_woven(capfd):
     failed = pages.main(True)
     assert not failed, capfd.readouterr().err
+
+
+def test_pictures_are_drawn(capfd):
+    failed = charts.main(True)
+    assert not failed, capfd.readouterr().err
+
+
+def test_pictures_are_text_and_name_their_record():
+    for path in ROOT.glob("day*/*.svg"):
+        svg = path.read_text()
+        assert "<text" in svg, f"{path}: its text is drawn"
+        if path.name.startswith("chart") and "not recorded yet" not in svg:
+            said = re.search(r"(\S+\.txt), body-sha256 (\w+)", svg)
+            run = ROOT / "evidence" / path.parent.name / said[1]
+            assert evidence.Record(run).header["body-sha256"] == said[2]
+
+
+def test_names_are_kept_and_every_kernel_is_exported(any_lesson, regions):
+    files = {path.stem: path.read_text()
+             for path in regions.glob(f"{any_lesson.folder}/*.cu")}
+    wrong = [f"no region {name}, which pages rely on"
+             for name in sorted(names(any_lesson.folder) - files.keys())]
+    kernel = re.compile(r"__global__ void(?:\s+__\w+__\([^)]*\))?\s+(\w+)")
+    hidden = set(kernel.findall(any_lesson.text)) - set(
+        kernel.findall("".join(files.values())))
+    judge(any_lesson, wrong + [f"kernel {name} is in no region" for name in hidden])
+
+
+def anchors(path):
+    """Of a page's headings, as GitHub makes them."""
+    text = re.sub(r"^(```+).*?^\1", "", path.read_text(), flags=re.M | re.S)
+    heads = re.findall(r"^#+ +(.*)$", text, re.M)
+    return {re.sub(r"[^\w -]", "", re.sub(r"\]\([^)]*\)", "", head)).strip()
+            .lower().replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize("path", DOCS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links(path):
+    text = re.sub(r"^(```+).*?^\1|`[^`\n]*`", "", path.read_text(), flags=re.M | re.S)
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"https?:", link):
+            continue
+        name, _, anchor = link.partition("#")
+        target = (path.parent / name).resolve() if name else path
+        assert target.exists() and target.is_relative_to(ROOT), link
+        assert not anchor or anchor in anchors(target), link
+
+
+def test_readme_and_repository_agree():
+    text = (ROOT / "README.md").read_text()
+    rows = re.findall(r"^\| \d+ \|.*\((day[^/]+)/README\.md\)", text, re.M)
+    assert rows == [one.folder for one in LESSONS if one.folder in rows or not one.draft]
+    commands = re.findall(r"nvcc -std[^\n'&]*?\.cu", text)
+    builds = "".join(one.text for one in LESSONS)
+    for command in commands:
+        plain = re.sub(r" [\w/-]+/", " ", command).replace("-DLESSON_YOURS -o mine",
+                                                           "-o reduction_1")
+        assert plain in builds, command
+    presets = json.loads((ROOT / "CMakePresets.json").read_text())
+    known = {one["name"] for one in presets["workflowPresets"]}
+    used = set(re.findall(r"--workflow --preset (\w+)", text))
+    assert commands and {"lessons", "check"} <= used <= known
+    assert text.index("--preset lessons") < text.index("--preset check") < 4000
+
+
+def test_no_place_is_named():
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, text=True,
+                            capture_output=True).stdout.split()
+    if not listed:
+        pytest.skip("not a clone")
+    for name in listed:
+        text = (ROOT / name).read_bytes() if (ROOT / name).exists() else b""
+        found = re.search(rb"(?<![\w.])/(home|root|work|Users)/\w+|\bTODO\b", text)
+        assert not found or name == "tests/test_docs.py", f"{name}: {found[0]}"
+
+
+def test_notebook(any_lesson, tmp_path, monkeypatch):
+    """Without a GPU: it compiles, and each run ends in the refusal."""
+    try:
+        import nbclient
+        import nbformat
+    except ImportError as error:
+        missing(str(error))
+    compiler = shutil.which(NVCC) or missing(f"no {NVCC}")
+    monkeypatch.setenv("PATH", str(Path(compiler).parent), prepend=os.pathsep)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.setenv("NVCC_APPEND_FLAGS", "-DLESSON_NO_CUB -DLESSON_QUICK")
+    shutil.copy(any_lesson.path, tmp_path)
+    book = nbformat.read(any_lesson.path.with_suffix(".ipynb"), 4)
+    nbformat.validate(book)
+    nbclient.NotebookClient(book, timeout=600, kernel_name="python3", resources={
+        "metadata": {"path": tmp_path}}).execute()
+    said = "".join(output.get("text", "") for cell in book.cells
+                   for output in cell.get("outputs", []))
+    assert "error:" not in said and "copy (ceiling)" in said, said
+    codes = re.findall(r"exit code (\d+)", said)
+    assert codes == ["77"] * 3 and said.count("SKIPPED:") == 3, said
+
+
+# --- Page generators: what README.md shows embeds every region unchanged -----
+SHOWN = {
+    "sphinx-build": ("```{literalinclude} snippets/NAME\n:language: cuda\n```",
+                     "-q -b html . html", "html/index.html"),
+    "mkdocs": ('```cuda\n--8<-- "NAME"\n```', "build -q --strict", "site/index.html"),
+    "pandoc": ("```{.cpp include=snippets/NAME}\n```",
+               "--lua-filter include.lua docs/index.md -o page.html", "page.html")}
+
+
+@pytest.mark.parametrize("tool", SHOWN)
+def test_generator(tool, regions, tmp_path):
+    shown, arguments, made = SHOWN[tool]
+    readme = (ROOT / "README.md").read_text()
+    assert shown.replace("NAME", "day24-reduction/v3-sequential.cu") in readme
+    path = shutil.which(tool)
+    if tool == "pandoc" and not path:
+        path = pytest.importorskip("pypandoc").get_pandoc_path()
+    path = path or missing(f"no {tool}")
+    shutil.copytree(regions, tmp_path / "snippets")
+    wanted = {path.relative_to(regions).as_posix(): path.read_text()
+              for path in regions.glob("*/*.cu")}
+    page = "# Page\n" + "".join(f"\nat {name}\n\n{shown.replace('NAME', name)}\n"
+                                for name in wanted)
+    (tmp_path / "docs").mkdir()
+    for index in ("index.md", "docs/index.md"):
+        (tmp_path / index).write_text(page)
+    (tmp_path / "conf.py").write_text('extensions = ["myst_parser"]\n'
+                                      'exclude_patterns = ["docs"]\n')
+    (tmp_path / "mkdocs.yml").write_text("site_name: x\nuse_directory_urls: false\n" +
+                                         re.search(r"```yaml\n(.*?)```", readme, re.S)[1])
+    (tmp_path / "include.lua").write_text(re.search(r"```lua\n(.*?)```", readme, re.S)[1])
+    subprocess.run([path, *arguments.split()], cwd=tmp_path, check=True)
+    html_page = (tmp_path / made).read_text()
+    for name, code in wanted.items():
+        found = re.search(rf"at {re.escape(name)}</p>.*?<pre\b[^>]*>(.*?)</pre>",
+                          html_page, re.S)
+        got = html.unescape(re.sub(r"<[^>]*>", "", found[1])).rstrip("\n")
+        assert got == code.rstrip("\n"), name
+    assert len(wanted) > 30

@@ -46,8 +46,9 @@ COUNTED = COUNTED.replace("\0", " ")
 NUMBER = r"\d+(?:,\d{3})*(?:\.\d+)*"
 WHOLE = r"\d+(?:,\d{3})*"
 GIVEN = re.compile(
-    rf"2\^\d+(?: ?[-+] ?{NUMBER})?|\d+-bit|^ *\d+\. |^#.*|\bC\+\+\d+"
-    rf"|(?i:day|days|table|part|exercises?|version|capability|code|CUDA|nvcc|gcc"
+    rf"2\^\d+(?: ?[-+] ?{NUMBER})?|\d+-bit|^ *\d+\. |^#.*|\bC\+\+\d+|^\| \d+ \|"
+    rf"|{NUMBER} or (?:newer|older)"
+    rf"|(?i:day|days|table|part|exercises?|versions?|lines?|capability|code|CUDA|glibc|nvcc|gcc"
     rf"|clang|CMake|Python|step|returns|Ubuntu|Debian) {NUMBER}"
     rf"(?:(?:,| and| or| to) {NUMBER})*|\b[A-Za-z_]+[-_.]?{NUMBER}\w*"
     rf"|\b(?<![.,]){WHOLE}(?:(?:,| to| and| or| x) {WHOLE})*[ -]"
@@ -56,8 +57,8 @@ WORDS = (r"(?:two|three|four|five|six|seven|eight|nine|ten|twelve|twenty|fifty"
          r"|dozens?|hundreds?|thousands?|many)")
 CLAIM = re.compile(
     rf"\b{WORDS}(?: of)?[ -]times\b|\b{WORDS}fold\b|\b{WORDS} per ?cent\b"
-    r"|\bfactor of \w+|\b(?:twice|half|double|triple|a third|a quarter) (?:as (?:fast|slow|long|"
-    r"much time)|(?:of )?the (?:speed|time|rate|bandwidth|throughput|peak))\b"
+    rf"|\bfactor of (?:{WORDS}|{NUMBER})|\b(?:twice|half|double|triple|a third|a quarter) (?:as (?:fast|slow|long|"
+    rf"much time)|(?:of )?the (?:speed|time|rate|bandwidth|throughput|peak))\b"
     rf"|{NUMBER} ?(?:x|times|-?fold|%|per cent)(?!\w)", re.I)
 UNITS = re.compile(r"\d ?(?:[GMK]B/s|[mun\u00b5]?s|%|x)`")
 # A bare number, 32 at most or a power of two, if no unit can follow.
@@ -75,7 +76,7 @@ def typed(text):
                                    or match[0].startswith("```text")):
             return match[0].replace("`", " ").replace("text", "  0 ")
         return re.sub(r"[^\n]", " ", match[0])
-    for pattern in (MARK, FENCE, r"`[^`\n]*`", r"<[^>]*>", r"\]\([^)]*\)"):
+    for pattern in (MARK, FENCE, r"`(?:[^`\n]|\n(?!\n))*`", r"<[^>]*>", r"\]\([^)]*\)"):
         text = re.sub(pattern, blank, text)
     text = re.sub(r" *\n(?=[^\n])", "\n", text)
     found = [(match.start(), match[0]) for match in CLAIM.finditer(text)]
@@ -263,7 +264,7 @@ def main(check, root=evidence.ROOT):
     for path, text in made.items():
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             stale.append(f"{weaver.show(path)}: not what tools/pages.py makes")
-            if not check and not weaver.wrong:
+            if not check:
                 path.write_text(text, encoding="utf-8", newline="\n")
     wrong = weaver.wrong + (stale if check else [])
     print("\n".join(wrong) or f"pages: {len(stale)} written", file=sys.stderr)
