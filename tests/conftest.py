@@ -21,8 +21,8 @@ import evidence  # noqa: E402
 CUBINS = Path(os.environ.get("CUBINS", evidence.ROOT / "build/cubins"))
 NVCC = os.environ.get("NVCC", "nvcc")
 RECORDS = {"run": ("run-*.txt", evidence.Record),
-           "profile": ("profile-*.csv", evidence.Profile),
-           "timed": ("timed-*.csv", evidence.Profile)}
+           "profile": ("profile-*.csv", evidence.Profile),  # checked launches
+           "timed": ("timed-*.csv", evidence.Profile)}  # caches left alone
 
 
 def missing(tool):
@@ -147,30 +147,17 @@ def every_kernel(kernels):
     return [kernel for same in kernels.values() for kernel in same]
 
 
-def record(request, kind):
-    read = RECORDS[kind][1](request.param)
-    read.run = read
-    if kind != "run":  # its figures come from the run of the same build
-        run = os.environ.get("LESSON_RUN") or read.path.with_name(
-            read.path.name.replace(f"{kind}-", "run-")).with_suffix(".txt")
-        read.run = evidence.Record(run)
-    return read
+def fixture(kind, read):
+    @pytest.fixture(scope="module", name=kind)
+    def record(request):
+        """What was recorded; `.run` is the run of the same build."""
+        found = read(request.param)
+        run = os.environ.get("LESSON_RUN") or found.path.with_name(
+            found.path.name.replace(f"{kind}-", "run-")).with_suffix(".txt")
+        found.run = found if kind == "run" else evidence.Record(run)
+        return found
+    return record
 
 
-@pytest.fixture(scope="module")
-def run(request):
-    """One recorded run; see evidence.Record."""
-    return record(request, "run")
-
-
-@pytest.fixture(scope="module")
-def profile(request):
-    """One recorded profile of each row's checked launch; `.run` is the run of
-    the same build."""
-    return record(request, "profile")
-
-
-@pytest.fixture(scope="module")
-def timed(request):
-    """One recorded profile of timed launches, caches left alone."""
-    return record(request, "timed")
+run, profile, timed = (fixture(kind, read)
+                       for kind, (_, read) in RECORDS.items())

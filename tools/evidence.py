@@ -105,29 +105,24 @@ def tables(text):
     more, none a number; two blanks or more separate cells. Of a table whose
     first heading is `row` every line must be one."""
     found = []
-    lines = [""] + text.splitlines() + [""]
-    k = 1
-    while k < len(lines):
-        columns = cells(lines[k])
-        if len(columns) < 3 or any(number(cell) is not None
-                                   for cell in columns):
-            k += 1
-            continue
-        if len(set(columns)) < len(columns):
-            raise ValueError(f"a heading twice: {lines[k]}")
-        table = Table(lines[k - 1], columns)
-        found.append(table)
-        for k in range(k + 1, len(lines)):
-            if not lines[k].strip():
-                break
-            row = cells(lines[k])
-            if len(row) == len(columns):
-                table.rows.append(dict(zip(columns, row)))
-            elif len(row) == 2:
+    for part in re.split(r"\n\s*\n", text):
+        title, table = "", None
+        for line in part.splitlines():
+            row = cells(line)
+            if table and len(row) == len(table.columns):
+                table.rows.append(dict(zip(table.columns, row)))
+            elif table and len(row) == 2:
                 table.notes[row[0]] = row[1]
-            elif columns[0] == "row":
-                raise ValueError(f"{len(row)} cells, not {len(columns)}, "
-                                 f"below '{table.title}': {lines[k]}")
+            elif table and table.columns[0] == "row":
+                raise ValueError(f"{len(row)} cells, not "
+                                 f"{len(table.columns)}, in: {line}")
+            elif not table and len(row) > 2 and not any(
+                    number(cell) is not None for cell in row):
+                if len(set(row)) < len(row):
+                    raise ValueError(f"a heading twice: {line}")
+                table = Table(title, row)
+                found.append(table)
+            title = line
     return found
 
 
