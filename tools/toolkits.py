@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 from ruamel.yaml import YAML
@@ -27,12 +28,9 @@ import evidence
 ROOT = evidence.ROOT
 PACKAGES = """nvidia-cuda-toolkit nvidia-cuda-dev libcudart12 libcub-dev
 libcu++-dev libthrust-dev""".split()
-TOOLS = """bin2c cudafe++ fatbinary nvlink ptxas cuobjdump nvdisasm
-__nvcc_device_query""".split()
 PROFILE = """TOP = $(_HERE_)/..
-CICC_PATH = $(TOP)/nvvm/bin
 NVVMIR_LIBRARY_DIR = $(TOP)/nvvm/libdevice
-PATH += $(CICC_PATH):$(_HERE_):
+PATH += $(_HERE_):
 INCLUDES += "-I$(TOP)/include" $(_SPACE_)
 LIBRARIES =+ $(_SPACE_) "-L$(TOP)/lib64"
 """
@@ -62,29 +60,27 @@ def debian_toolkit(folder):
         "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] "
         f"{site} trixie main contrib non-free\n")
     (apt / "status").touch()
-    (apt / "conf").write_text("".join(f'{key} "{value}";\n' for key, value in {
-        "Dir::State": apt, "Dir::State::status": apt / "status",
-        "Dir::Cache": apt / "cache", "Dir::Etc::sourceparts": "/dev/null",
-        "Dir::Etc::sourcelist": apt / "list"}.items()))
-    env = {**os.environ, "APT_CONFIG": str(apt / "conf")}
-    sh("apt-get", "update", env=env)
-    sh("apt-get", "download", *PACKAGES, env=env, cwd=apt / "deb")
+    get = ["apt-get", "-qq", *(f"-oDir::{key}={apt}/{value}" for key, value in {
+        "State": "", "State::status": "status", "Cache": "cache",
+        "Etc::sourcelist": "list", "Etc::sourceparts": "none"}.items())]
+    sh(*get, "update")
+    sh(*get, "download", *PACKAGES, cwd=apt / "deb")
+    (folder / "root").mkdir(parents=True, exist_ok=True)
     for package in (apt / "deb").glob("*.deb"):
-        sh("dpkg", "-x", package, apt / "root")
-    usr = apt / "root/usr"
-    own = usr / "lib/nvidia-cuda-toolkit"
-    for path in ("bin", "nvvm/bin", "lib64"):
-        (folder / path).mkdir(parents=True, exist_ok=True)
-    for tool in [own / "bin/nvcc", *(usr / "bin" / tool for tool in TOOLS)]:
-        shutil.copy(tool, folder / "bin")
-    shutil.copy(own / "bin/cicc", folder / "nvvm/bin")
-    shutil.copytree(own / "bin/crt", folder / "bin/crt")
-    shutil.copytree(own / "libdevice", folder / "nvvm/libdevice")
-    shutil.copytree(usr / "include", folder / "include")
-    for library in (usr / "lib/x86_64-linux-gnu").glob("libcuda[rd]*"):
-        shutil.copy(library, folder / "lib64")
-    (folder / "bin/nvcc.profile").write_text(PROFILE)
+        sh("dpkg", "-x", package, folder / "root")
     shutil.rmtree(apt)
+    usr = folder / "root/usr"
+    own = usr / "lib/nvidia-cuda-toolkit"
+    for path, target in {
+            "include": usr / "include", "nvvm/libdevice": own / "libdevice",
+            "lib64": usr / "lib/x86_64-linux-gnu",
+            **{f"bin/{tool.name}": tool for tool in (
+                *(usr / "bin").glob("*[!c]"), own / "bin/cicc",
+                own / "bin/crt")}}.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).symlink_to(target)
+    shutil.copy(own / "bin/nvcc", folder / "bin")  # finds all that by itself
+    (folder / "bin/nvcc.profile").write_text(PROFILE)
     return folder / "bin"
 
 
@@ -104,22 +100,19 @@ def rehearsals(toolkits, cmake):
         sys.exit(f"ci.yml has other jobs than this script knows: {set(jobs)}")
     matrix = jobs["linux"]["strategy"]["matrix"]
     run = [jobs["linux"]["steps"][-1]["run"]]
-    image = "git|cmake|ctest|ninja"
-    how = {"12.4": ("Python 3.10; no git, no CMake", image, "3.10", None),
-           "13.0": ("Python 3.12; no git, no CMake, nvcc not on PATH", image,
+    bare, readme = "git|cmake|ctest|ninja", [
+        "cmake --workflow --preset lessons", "cmake --workflow --preset check"]
+    how = {"12.4": ("Python 3.10; no git, no CMake", bare, "3.10", None),
+           "13.0": ("Python 3.12; no git, no CMake, nvcc not on PATH", bare,
                     "3.12", None),
-           "newest": ("Python 3.12, newest CMake", "(?!)", "3.12", cmake)}
-    rows = {}
-    for cuda, cxx in itertools.product(matrix["cuda"], matrix["cxx"]):
-        words, *rest = how[cuda]
-        rows[f"CUDA {cuda}, {cxx}"] = (
-            words, toolkits[cuda], *rest, {"CXX": cxx, "CUDAHOSTCXX": cxx},
-            run, PASSED)
+           "newest": ("Python 3.12, newest CMake", "-", "3.12", cmake)}
+    rows = {f"CUDA {cuda}, {cxx}": (
+        how[cuda][0], toolkits[cuda], *how[cuda][1:],
+        {"CXX": cxx, "CUDAHOSTCXX": cxx}, run, PASSED)
+        for cuda in matrix["cuda"] for cxx in matrix["cxx"]}
     rows["no package index"] = (
-        "CUDA 13.0", None, "(?!)", "3.12", None, {"PIP_NO_INDEX": "1"}, run,
+        "CUDA 13.0", None, "-", "3.12", None, {"PIP_NO_INDEX": "1"}, run,
         "no Python packages for the tests: is there a package index?")
-    readme = [f"cmake --workflow --preset {name}"
-              for name in ("lessons", "check")]
     rows["README, Ninja Multi-Config"] = (
         "CUDA 13.0, newest CMake; Debug too", None, "git", "3.12", cmake,
         {"CMAKE_GENERATOR": "Ninja Multi-Config"},
@@ -155,27 +148,23 @@ def rehearse(work, name, row):
     env = {**clean, "PATH": f"{nvcc}:{path}" if nvcc else str(path), **env}
     start = time.monotonic()
     with open(work / f"{slug}.log", "w+") as log:
-        for command in commands:
-            code = subprocess.run(command, shell=True, cwd=tree, env=env,
-                                  stdout=log, stderr=log).returncode
-            if code:
-                break
+        code = subprocess.run(" && ".join(commands), shell=True, cwd=tree,
+                              env=env, stdout=log, stderr=log).returncode
         log.seek(0)
         said = log.read()
     shutil.rmtree(tree)
-    counts = re.findall(r"^Tests: (.*)$", said, re.M)
-    took = f"{time.monotonic() - start:.0f} s"
-    if wanted == PASSED:
-        ok = code == 0 and counts and PASSED in counts[-1]
-        return f"{counts[-1] if counts else 'not built'}; {took}", bool(ok)
-    return f"ends with \"{wanted}\"", code and wanted in " ".join(said.split())
+    if wanted != PASSED:
+        return f'ends with "{wanted}"', code != 0 and wanted in said
+    counts = re.findall(r"^Tests: (.*)$", said, re.M) or ["not built"]
+    return (f"{counts[-1]}; {time.monotonic() - start:.0f} s",
+            code == 0 and PASSED in counts[-1])
 
 
 def compile_all(nvcc, host, variant):
-    """'N of N' lessons without a warning; None where nvcc lacks the target."""
+    """'N of N' lessons without a warning."""
     arch = re.search(r"sm_(\d+)", VARIANTS[variant])
     if arch and f"compute_{arch[1]}\n" not in sh(nvcc, "--list-gpu-arch"):
-        return None
+        return "this nvcc does not know it", True
     flags = f"{VARIANTS[variant]} {FLAGS} -ccbin={host} -DLESSON_NO_CUB"
     if "clang" in host:  # cooperative_groups.h has such functions
         flags += " -Xcompiler=-Wno-unused-function"
@@ -207,46 +196,40 @@ def main():
         ROOT / ".github/toolkit/requirements.txt").glob(
             "lib/python3*/site-packages/nvidia/cu13/bin")
     rows = rehearsals(toolkits, venv(work / "cmake", "cmake") / "bin")
-    todo = {name: lambda name=name: rehearse(work, name, rows[name])
-            for name in rows}
-    for cuda, host, variant in itertools.product(
-            toolkits, ("g++", "clang++"), VARIANTS):
-        nvcc = f"{toolkits[cuda] or '/usr/local/cuda/bin'}/nvcc"
-        todo[f"CUDA {cuda}, {host}, {variant}"] = (
-            lambda *it: lambda: compile_all(*it))(nvcc, host, variant)
-
+    nvccs = {cuda: f"{folder or '/usr/local/cuda/bin'}/nvcc"
+             for cuda, folder in toolkits.items()}
+    todo = {name: partial(rehearse, work, name, rows[name]) for name in rows}
+    for (cuda, nvcc), host, variant in itertools.product(
+            nvccs.items(), ("g++", "clang++"), VARIANTS):
+        todo[f"CUDA {cuda}, {host}, {variant}"] = partial(
+            compile_all, nvcc, host, variant)
     store = work / f"{commit}.json"
     done = json.loads(store.read_text()) if store.exists() else {}
     left = [name for name in todo
             if name not in done and re.search(options.only, name)]
     for k, name in enumerate(left, 1):
         print(f"{k}/{len(left)} {name}", flush=True)
-        result = todo[name]()
-        print("   ", result, flush=True)
-        if result is None or result[1]:
-            done[name] = result and result[0]
+        text, ok = todo[name]()
+        print("   ", text, flush=True)
+        if ok:
+            done[name] = text
             store.write_text(json.dumps(done))
     if wrong := [name for name in left if name not in done]:
         sys.exit(f"not as they must be (logs in {work}): {'; '.join(wrong)}")
-    if any(name not in done for name in todo):
+    if set(todo) - set(done):
         return
-    versions = {cuda: re.search(r"V([\d.]+)", sh(
-        f"{folder or '/usr/local/cuda/bin'}/nvcc", "--version"))[1]
-        for cuda, folder in toolkits.items()}
+    versions = ", ".join(re.search(r"V[\d.]+", sh(nvcc, "--version"))[0][1:]
+                         for nvcc in nvccs.values())
+    text = "\n".join([
+        f"\nCommit {commit}, nvcc {versions}.", "",
+        "| job | how it was rehearsed | result |", "|---|---|---|",
+        *(f"| {name} | {rows[name][0]} | {done[name]} |" for name in rows), "",
+        "| toolkit, host compiler, build | lessons compiled |", "|---|---|",
+        *(f"| {name} | {done[name]} |" for name in todo if name not in rows),
+        ""])
     page = ROOT / "research/BUILD-MATRIX.md"
-    head, tail = re.split(r"<!-- tables -->.*<!-- end -->",
-                          page.read_text(), flags=re.S)
-    text = ["", f"Commit {commit}; " + ", ".join(
-        f"{cuda}: nvcc {version}" for cuda, version in versions.items()) + ".",
-        "", "| job | how it was rehearsed | result |", "|---|---|---|",
-        *(f"| {name} | {row[0]} | {done[name]} |"
-          for name, row in rows.items()),
-        "", "| toolkit, host compiler, build | lessons compiled |", "|---|---|",
-        *(f"| {name} | {done[name]} |" for name in todo
-          if name not in rows and done[name]), ""]
-    page.write_text(f"{head}<!-- tables -->" + "\n".join(text)
-                    + f"<!-- end -->{tail}")
-    print(f"wrote {page}")
+    page.write_text(re.sub("(?s)(?<=<!-- tables -->).*(?=<!-- end -->)",
+                           lambda _: text, page.read_text()))
 
 
 if __name__ == "__main__":
