@@ -24,7 +24,7 @@ def needed(lesson):
     """The records that a lesson must have."""
     names = [f"{kind}-{evidence.CARD}-sm_{arch}" for arch in lesson.builds
              for kind in evidence.PER_BUILD]
-    kinds = ["faults", "hostile", "soak"] + ["library"] * lesson.cub
+    kinds = ["faults", "hostile", "soak", "crowd"] + ["library"] * lesson.cub
     return names + [f"{kind}-{evidence.CARD}" for kind in kinds]
 
 
@@ -100,12 +100,11 @@ def sanitizer(record, lesson):
 
 
 def faults_(record, lesson):
-    path = faults.path_of(lesson)
     first, *lines, last = record.body.splitlines()
     want, wrong = faults.read(lesson)
     yield from wrong
-    if not first.endswith(f": {evidence.sha256(path.read_bytes())}"):
-        yield f"stale: {path.name} has changed; record it"
+    if first != faults.signature(lesson):
+        yield "stale: the list of faults has changed; record it"
     for fault in want:
         said = "explained: " if fault.how == "explained" else \
             f"caught by {fault.how}: "
@@ -127,18 +126,18 @@ def hostile(record, lesson):
             yield f"{case}: {said}, not {fine[0]}"
 
 
-def soak(record, lesson):
-    runs = {variant: int(count) for count, variant in re.findall(
-        r"^(\d+) runs of the (\w+) program, .*: 0 failures$", record.body,
-        re.M)}
-    for variant, count in (("quick", 100), ("full", 8)):
-        if runs.get(variant, 0) < count:
-            yield f"not {count} {variant} runs"
+def many(least):
+    def runs(record, lesson):
+        found = re.fullmatch(r"(\d+) runs, .* at a time: 0 failures\n",
+                             record.body)
+        if not found or int(found[1]) < least:
+            yield f"not {least} runs without a failure"
+    return runs
 
 
 KINDS = {"run": run, "library": run, "profile": profile, "timed": profile,
          "sanitizer": sanitizer, "faults": faults_, "hostile": hostile,
-         "soak": soak}
+         "soak": many(8), "crowd": many(100)}
 
 
 def shortcomings(lesson):

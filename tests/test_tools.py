@@ -272,7 +272,7 @@ def test_comment_and_token(lesson):
     assert test_evidence.shortcomings(lesson) == []
     edit(lesson.path, "int total = 0", "long total = 0")
     stale = test_evidence.shortcomings(lesson)
-    assert len(stale) == 7 and all("stale: the code" in one for one in stale)
+    assert len(stale) == 8 and all("stale: the code" in one for one in stale)
 
 
 @pytest.mark.parametrize("file, old, new, said", [
@@ -303,10 +303,9 @@ def test_comment_and_token(lesson):
     ("hostile", "0: All checks", "1: FAILED sum", "twice at once: ["),
     ("hostile", "-later\n  exit status 77", "-later\n  exit status 1", "99.0"),
     ("hostile", "1: FAILED: lost", "0: lost", "a full disk: ["),
-    ("soak", "100 runs of", "10 runs of", "not 100 quick"),
-    ("soak", "8 runs", "7 runs", "not 8 full"),
-    ("soak", "full program, 2 at", "full programs, 2 at", "not 8 full"),
-    ("soak", "time: 0 failures\n1", "time: 1 failures\n1", "not 8 full"),
+    ("crowd", "100 runs", "10 runs", "not 100 runs"),
+    ("crowd", "0 failures", "1 failures", "not 100 runs"),
+    ("soak", "8 runs", "7 runs", "not 8 runs"),
     ("research", "`sum`, ", "`sum`, `sun`, ", "is called sun"),
     ("research", "`lost`, ", "", "names the run check lost"),
     ("research", '"kElems: five', '"kElms: five', "no check as compiler"),
@@ -475,8 +474,9 @@ def test_nothing_wrong_is_recorded(tree, monkeypatch):
     other.parent.mkdir()
     other.write_text(LESSON.replace("total != 45", "total != 44"))
     (lesson.evidence / "run-h200-sm_75.txt").unlink()
-    done = record(tree, "--steps=run,soak,timed")
-    assert done.returncode == 1 and "2 steps failed" in done.stdout
+    done = record(tree, "--steps=run,crowd,timed,faults")
+    assert done.returncode == 1 and "3 steps failed" in done.stdout
+    assert "0 faults; write at least" in done.stdout
     assert "FAILED sum: not 45" in done.stdout
     assert test_evidence.shortcomings(lesson) == []
     assert [path.name for path in (tree / "evidence/day98-b").iterdir()] == \

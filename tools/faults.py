@@ -60,6 +60,13 @@ def path_of(lesson):
     return lesson.root / "tests" / "faults" / f"day{lesson.day}.txt"
 
 
+def signature(lesson):
+    """Says which list was tried."""
+    path = path_of(lesson)
+    return (f"{path.relative_to(lesson.root).as_posix()}: "
+            + evidence.sha256(path.read_bytes() if path.exists() else b""))
+
+
 def read(lesson):
     """(the faults of a lesson, what is wrong with the list)"""
     path, faults, wrong, text = path_of(lesson), {}, [], lesson.text

@@ -3,11 +3,10 @@
     python tools/record.py [day24 ...] [--steps run,profile,...] [--out DIR]
 
 Compiles everything; then come the steps that need a GPU for themselves (run,
-profile, timed, hostile, library), then the others, many programs at a time
-(sanitizer, faults, soak). A step that fails is not recorded, and fails no
-other; what is recorded of the same code is not done again. Afterwards,
-without a GPU, --verified brings the `Verified:` lines of the lessons up to
-date.
+profile, timed, hostile, library, soak), then the others, many programs at a
+time (sanitizer, faults, crowd). A step that fails is not recorded, and fails
+no other; what is recorded of the same code is not done again. Afterwards,
+without a GPU, --verified brings the lessons' `Verified:` lines up to date.
 """
 import argparse
 import os
@@ -28,15 +27,15 @@ import faults
 import programs
 from programs import sh
 
-ALONE = ("run", "profile", "timed", "hostile", "library")
-STEPS = (*ALONE, "sanitizer", "faults", "soak")
+ALONE = ("run", "profile", "timed", "hostile", "library", "soak")
+STEPS = (*ALONE, "sanitizer", "faults", "crowd")
 FULL_RUNS = {"25": 35}  # of other days 8
 QUICK = ["-DLESSON_QUICK", "-DLESSON_NO_CUB"]
 FLAGS = {"cubin": ["-DLESSON_NO_CUB"], "quick": QUICK, "later": QUICK,
          "lines": ["-DLESSON_QUICK", "-lineinfo"]}
 PROGRAMS = {"timed": ["timed"], "sanitizer": ["lines"], "faults": [],
             "library": ["library"], "hostile": ["full", "quick", "later"],
-            "soak": ["full", "quick"]}  # of other steps "full"
+            "crowd": ["quick"]}  # of other steps "full"
 EDITS = {
     "later": {r"openDevice\(\d+,": "openDevice(990,"},  # there is no such card
     # A launch per batch, and few: the profiler is to see what is timed.
@@ -104,7 +103,7 @@ class Step:
     lesson: evidence.Lesson
     arch: int
     kind: str
-    jobs: list            # each gets the environment of its GPU
+    jobs: list            # of steps alone on a GPU, each gets its environment
     body: object = "".join  # of what they return
     facts: dict = field(default_factory=dict)
     gpu: str = ""         # on this one
@@ -160,9 +159,9 @@ class Recorder:
              f"nvidia-smi describes another GPU, {gpu}:\n{said}")
         return said
 
-    def soak(self, *which):
-        self.passes(*which)
-        return ""
+    def crowd(self, lesson):
+        with self.gpus.one() as env:
+            self.passes(lesson, lesson.arch, "quick", env)
 
     def profile(self, lesson, arch, kind, options, env):
         timed = kind == "timed"  # the gate of the clock may fail in it
@@ -172,11 +171,12 @@ class Recorder:
             statuses=(0, 1) if timed else (0,))
         return want(fine, said) and said
 
-    def sanitize(self, lesson, arch, tool, env):
+    def sanitize(self, lesson, arch, tool):
         words = ["compute-sanitizer", "--tool", tool, *faults.TOOLS[tool]]
-        status, said = sh(
-            [programs.SANITIZER, *words[1:], "--error-exitcode", "1",
-             self.compiled(lesson, arch, "lines")], 500, env)
+        with self.gpus.one() as env:
+            status, said = sh(
+                [programs.SANITIZER, *words[1:], "--error-exitcode", "1",
+                 self.compiled(lesson, arch, "lines")], 500, env)
         lines = "".join(re.findall(r"^=+.*SUMMARY.*\n", said, re.M))
         want(status == 0 and lines, f"{tool}: exit status {status}:\n{said}")
         return f"{' '.join(words)} ./{lesson.name}\n{lines}exit status 0\n"
@@ -266,29 +266,28 @@ class Recorder:
         trial = faults.Trial(lesson, args.work / f"{lesson.folder}-faults",
                              self.gpus)
         controls = trial.controls(listed)
-        list_ = faults.path_of(lesson)
-        first = (f"tests/faults/{list_.name}: " + evidence.sha256(
-            list_.read_bytes() if list_.exists() else b""))
 
         def body(done):
             bad = wrong + [text for fine, text in done if not fine]
             want(not bad, "\n".join(bad))
-            return "\n".join([first, *(text for _, text in done
-                                       [len(controls):]),
-                              f"{len(listed)} faults", ""])
+            return "\n".join([
+                faults.signature(lesson), *(text for _, text in done
+                                            [len(controls):]),
+                f"{len(listed)} faults", ""])
         yield Step(lesson, own, "faults", [
             partial(trial.control, one) for one in controls] + [
             partial(trial.verdict, one) for one in listed], body,
             {"run-command": f"python tools/faults.py --run day{lesson.day}"},
             builds=[partial(trial.build, one) for one in controls + listed])
         full = args.full_runs or FULL_RUNS.get(lesson.day, 8)
-        runs = {"full": full, "quick": args.quick_runs}
-        yield Step(lesson, own, "soak", [
-            partial(self.soak, lesson, own, variant)
-            for variant, count in runs.items() for _ in range(count)],
-            lambda _: "".join(
-                f"{count} runs of the {variant} program, {args.each} at a "
-                "time: 0 failures\n" for variant, count in runs.items()))
+        yield Step(lesson, own, "soak", full * [
+            partial(self.passes, lesson, own, "full")],
+            lambda done: f"{len(done)} runs, one at a time: 0 failures\n")
+        yield Step(lesson, own, "crowd", args.quick_runs * [
+            partial(self.crowd, lesson)],
+            lambda done: f"{len(done)} runs, {args.each} at a time: "
+            "0 failures\n", {"compile-command": evidence.compile_command(
+                lesson, own, " -DLESSON_QUICK -DLESSON_NO_CUB")})
 
     # ---- doing them
 
@@ -305,8 +304,8 @@ class Recorder:
             return False
         record = evidence.Record(self.path(step))
         return record.header.get("code-sha256") == step.lesson.code_sha256 \
-            and (step.kind != "faults" or step.body([]).split("\n")[0]
-                 in record.body)
+            and (step.kind != "faults"
+                 or faults.signature(step.lesson) in record.body)
 
     def say(self, text):
         print(f"{time.monotonic() - self.begin:4.0f} s  {text}", flush=True)
@@ -349,13 +348,7 @@ class Recorder:
             self.finish(step, lambda: [self.job(job, programs.on_gpu(gpu))
                                        for job in step.jobs])
 
-    def shared(self, step, job):
-        if step.kind == "faults":  # takes a GPU only where it needs one
-            return self.job(job)
-        with self.gpus.one() as env:
-            return self.job(job, env)
-
-    def collect(self, step, futures):
+    def collect(self, futures):
         try:
             return [future.result() for future in futures]
         finally:
@@ -390,8 +383,8 @@ class Recorder:
                 ThreadPoolExecutor(len(together) or 1) as waiting:
             for step in together:
                 waiting.submit(self.finish, step, partial(
-                    self.collect, step, [pool.submit(self.shared, step, job)
-                                         for job in step.jobs]))
+                    self.collect, [pool.submit(self.job, job)
+                                   for job in step.jobs]))
         self.say(f"{len(self.failed)} steps failed")
         print(*self.failed, sep="\n\n")
         return bool(self.failed)
