@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections import namedtuple
 from functools import partial
 from pathlib import Path
 
@@ -40,6 +41,10 @@ VARIANTS = {"C++20": "-std=c++20 -O3 -lineinfo",
             "C++17, sm_120": "-std=c++17 -O3 -arch=sm_120"}
 FLAGS = "-Werror=all-warnings -Xcompiler=-Wall,-Wextra,-Wshadow"
 PASSED = ", 0 failed, "
+README = " && ".join(f"cmake --workflow --preset {name}"
+                     for name in ("lessons", "check"))
+Row = namedtuple("Row", "how hide python cmake nvcc env run wanted", defaults=(
+    "-", "3.12", None, None, {}, README, PASSED))
 
 
 def sh(*command, **options):
@@ -60,9 +65,9 @@ def debian_toolkit(folder):
         "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] "
         f"{site} trixie main contrib non-free\n")
     (apt / "status").touch()
-    get = ["apt-get", "-qq", *(f"-oDir::{key}={apt}/{value}" for key, value in {
-        "State": "", "State::status": "status", "Cache": "cache",
-        "Etc::sourcelist": "list", "Etc::sourceparts": "none"}.items())]
+    get = ["apt-get", "-qq", *(f"-oDir::{key}={apt}/{name}" for key, name in (
+        ("State", ""), ("State::status", "status"), ("Cache", "cache"),
+        ("Etc::sourcelist", "list"), ("Etc::sourceparts", "none")))]
     sh(*get, "update")
     sh(*get, "download", *PACKAGES, cwd=apt / "deb")
     (folder / "root").mkdir(parents=True, exist_ok=True)
@@ -93,40 +98,34 @@ def venv(folder, *requirements):
 
 
 def rehearsals(toolkits, cmake):
-    """{name: (how, PATH's first folder, hidden programs, Python, CMake,
-    environment, commands, text that must be said)}"""
+    """{name: Row} of ci.yml's Linux jobs and of what people have."""
     jobs = YAML(typ="safe").load(ROOT / ".github/workflows/ci.yml")["jobs"]
     if set(jobs) != {"linux", "windows", "workflows"}:
         sys.exit(f"ci.yml has other jobs than this script knows: {set(jobs)}")
+    bare = "git|cmake|ctest|ninja"
+    how = {"12.4": Row("Python 3.10; no git, no CMake", bare, "3.10"),
+           "13.0": Row("no git, no CMake, nvcc not on PATH", bare),
+           "newest": Row("newest CMake", cmake=cmake)}
     matrix = jobs["linux"]["strategy"]["matrix"]
-    run = [jobs["linux"]["steps"][-1]["run"]]
-    bare, readme = "git|cmake|ctest|ninja", [
-        "cmake --workflow --preset lessons", "cmake --workflow --preset check"]
-    how = {"12.4": ("Python 3.10; no git, no CMake", bare, "3.10", None),
-           "13.0": ("Python 3.12; no git, no CMake, nvcc not on PATH", bare,
-                    "3.12", None),
-           "newest": ("Python 3.12, newest CMake", "-", "3.12", cmake)}
-    rows = {f"CUDA {cuda}, {cxx}": (
-        how[cuda][0], toolkits[cuda], *how[cuda][1:],
-        {"CXX": cxx, "CUDAHOSTCXX": cxx}, run, PASSED)
+    rows = {f"CUDA {cuda}, {cxx}": how[cuda]._replace(
+        nvcc=toolkits[cuda], env={"CXX": cxx, "CUDAHOSTCXX": cxx},
+        run=jobs["linux"]["steps"][-1]["run"])
         for cuda in matrix["cuda"] for cxx in matrix["cxx"]}
-    rows["no package index"] = (
-        "CUDA 13.0", None, "-", "3.12", None, {"PIP_NO_INDEX": "1"}, run,
-        "no Python packages for the tests: is there a package index?")
-    rows["README, Ninja Multi-Config"] = (
-        "CUDA 13.0, newest CMake; Debug too", None, "git", "3.12", cmake,
-        {"CMAKE_GENERATOR": "Ninja Multi-Config"},
-        [*readme, "cmake --build build --config Debug",
-         "ctest --test-dir build -C Debug --no-tests=error"], PASSED)
-    rows["README, Unix Makefiles"] = (
-        "CUDA 13.0, CMake of Debian", None, "git", "3.12", None, {}, readme,
-        PASSED)
-    return rows
+    return {
+        **rows,
+        "no package index": Row(
+            "", env={"PIP_NO_INDEX": "1"}, run="bash .ci/run",
+            wanted="no Python packages for the tests: is there a package"),
+        "README, Ninja Multi-Config": Row(
+            "newest CMake; Debug too", "git", cmake=cmake,
+            env={"CMAKE_GENERATOR": "Ninja Multi-Config"},
+            run=README + " && cmake --build build --config Debug && "
+            "ctest --test-dir build -C Debug --no-tests=error"),
+        "README, Unix Makefiles": Row("CMake of Debian", "git")}
 
 
 def rehearse(work, name, row):
     """How it ended, in a few words, and whether that is right."""
-    _, nvcc, hidden, version, cmake, env, commands, wanted = row
     slug = re.sub(r"\W+", "-", name)
     tree, path = work / "tree" / slug, work / "path" / slug
     for folder in (tree, path):
@@ -134,27 +133,28 @@ def rehearse(work, name, row):
         folder.mkdir(parents=True)
     subprocess.run(f"git archive HEAD | tar x -C '{tree}'", shell=True,
                    check=True, cwd=ROOT)
-    (path / "python3").symlink_to(shutil.which(f"python{version}"))
-    for tool in ("cmake", "ctest") if cmake else ():
-        (path / tool).symlink_to(cmake / tool)
-    hidden += r"|nvcc|pip.*|python.*"
+    (path / "python3").symlink_to(shutil.which(f"python{row.python}"))
+    for tool in ("cmake", "ctest") if row.cmake else ():
+        (path / tool).symlink_to(row.cmake / tool)
+    hide = row.hide + "|nvcc|pip.*|python.*"
     for tool in itertools.chain.from_iterable(
             Path(one).glob("*") for one in os.environ["PATH"].split(":")):
-        if not (re.fullmatch(hidden, tool.name)
+        if not (re.fullmatch(hide, tool.name)
                 or (path / tool.name).is_symlink()):
             (path / tool.name).symlink_to(tool)
     clean = {key: value for key, value in os.environ.items() if not re.match(
         "CUDA|NVCC|PIP_FIND|CXX|CC|VIRTUAL|LESSON|CMAKE", key)}
-    env = {**clean, "PATH": f"{nvcc}:{path}" if nvcc else str(path), **env}
+    env = {**clean, **row.env,
+           "PATH": f"{row.nvcc}:{path}" if row.nvcc else str(path)}
     start = time.monotonic()
     with open(work / f"{slug}.log", "w+") as log:
-        code = subprocess.run(" && ".join(commands), shell=True, cwd=tree,
-                              env=env, stdout=log, stderr=log).returncode
+        code = subprocess.run(row.run, shell=True, cwd=tree, env=env,
+                              stdout=log, stderr=log).returncode
         log.seek(0)
         said = log.read()
     shutil.rmtree(tree)
-    if wanted != PASSED:
-        return f'ends with "{wanted}"', code != 0 and wanted in said
+    if row.wanted != PASSED:
+        return f'says "{row.wanted}"', code != 0 and row.wanted in said
     counts = re.findall(r"^Tests: (.*)$", said, re.M) or ["not built"]
     return (f"{counts[-1]}; {time.monotonic() - start:.0f} s",
             code == 0 and PASSED in counts[-1])
@@ -223,7 +223,7 @@ def main():
     text = "\n".join([
         f"\nCommit {commit}, nvcc {versions}.", "",
         "| job | how it was rehearsed | result |", "|---|---|---|",
-        *(f"| {name} | {rows[name][0]} | {done[name]} |" for name in rows), "",
+        *(f"| {name} | {rows[name].how} | {done[name]} |" for name in rows), "",
         "| toolkit, host compiler, build | lessons compiled |", "|---|---|",
         *(f"| {name} | {done[name]} |" for name in todo if name not in rows),
         ""])
