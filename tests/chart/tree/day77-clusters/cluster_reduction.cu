@@ -1,4 +1,0 @@
-// Not a lesson: what the charts read of one.
-// Verified: Test GPU, compute capability 9.0, driver 580.1.2,
-//   CUDA 13.0, 2026-01-02,
-//   evidence/day77-clusters/run-2026-01-02-test-gpu-sm_90.txt

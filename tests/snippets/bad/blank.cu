@@ -1,5 +1,0 @@
-// expect: 2: is empty
-// snippet: blanks
-
-   
-// end snippet

@@ -1,4 +1,0 @@
-﻿// snippet: one
-int a;
-// end snippet
-// expect: 1: byte-order mark

@@ -1,4 +1,0 @@
-// expect: 3: carriage return
-// snippet: one
-int a;int b;
-// end snippet

@@ -1,4 +1,0 @@
-// expect: 2: carriage return
-// snippet: one
-int a;
-// end snippet

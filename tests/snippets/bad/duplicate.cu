@@ -1,7 +1,0 @@
-// expect: 5: stands at
-// snippet: twice
-int a;
-// end snippet
-// snippet: twice
-int b;
-// end snippet

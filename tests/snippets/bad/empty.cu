@@ -1,3 +1,0 @@
-// expect: 2: is empty
-// snippet: nothing
-// end snippet

@@ -1,5 +1,0 @@
-// expect: 3: almost a snippet marker
-// expect: 5: ends nothing
-// Snippet: one
-int a;
-// end snippet

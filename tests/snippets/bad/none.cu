@@ -1,2 +1,0 @@
-// expect: 1: no snippet in this file
-int a;

@@ -1,7 +1,0 @@
-// expect: 5: is the start of the other
-// snippet: v1-modulo
-int a;
-// end snippet
-// snippet: v1
-int b;
-// end snippet

@@ -1,4 +1,0 @@
-// expect: 3: tab inside
-// snippet: tabs
-int a;	// why
-// end snippet

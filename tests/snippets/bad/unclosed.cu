@@ -1,3 +1,0 @@
-// expect: 2: never ends
-// snippet: open
-int a;

@@ -1,4 +1,0 @@
-#define SUM(a, b) \
-  ((a) +          \
-   (b))
-const char* path = "C:\\new\\";  // ends with \
