@@ -257,6 +257,7 @@ def test_recorded(lesson):
     assert test_evidence.shortcomings(lesson) == []
     assert test_claims.disagreements(lesson) == []
     assert test_lessons.form(lesson) == []
+    assert test_lessons.headed(lesson.text) == ["copy (ceiling)", "one"]
     text = (lesson.evidence / "run-h200-sm_75.txt").read_text()
     for line in ("run-command: ./test", "mig: n/a", f"git-commit: {COMMIT}",
                  "host-compiler: gcc 12.2.0", "clocks: SM 345 MHz now, 1980 "
@@ -402,10 +403,6 @@ def test_failures_are_read(tree):
         assert len(wrong) == count, wrong
 
 
-def test_rows_are_read(lesson):
-    assert test_lessons.headed(lesson.text) == ["copy (ceiling)", "one"]
-
-
 @pytest.mark.parametrize("name, caught, find, new, said", [
     ("twice", "exit 1: sum", "kElems", "kN", "is in the lesson 4 times"),
     ("nowhere", "exit 1: sum", "kN", "kElems", "is in the lesson 0 times"),
@@ -533,18 +530,6 @@ def test_kernel_names():
             "void cub::Sum<cub::policy<float, 8>::P, 7>(T2, T5 *)":
                 ("Sum", (7,))}.items():
         assert evidence.kernel_name(text) == name
-
-
-def test_cubin_sha256(tmp_path):
-    """It does not depend on the folder in which nvcc worked."""
-    hashes = []
-    for text in ("_0123abcd_7_test_cu_89abcdef4name",
-                 "_fedc3210_7_test_cu_89abcde04name",
-                 "_0123abcd_7_test_cu_89abcdef4nine"):
-        path = tmp_path / "test.sm_75.cubin"
-        path.write_text(text)
-        hashes.append(evidence.cubin_sha256(path))
-    assert hashes[0] == hashes[1] != hashes[2]
 
 
 def test_machine_code():

@@ -36,13 +36,6 @@ def sha256(data):
     return hashlib.sha256(data).hexdigest()
 
 
-def cubin_sha256(cubin):
-    """Of machine code. nvcc hashes the folder into some names: left out."""
-    name = Path(cubin).name.split(".")[0].encode()
-    names = rb"_[0-9a-f]{8}(_%d_%b_cu_)[0-9a-f]{8}" % (len(name) + 3, name)
-    return sha256(re.sub(names, rb"\1", Path(cubin).read_bytes()))
-
-
 @dataclass(unsafe_hash=True)
 class Lesson:
     root: Path
