@@ -369,6 +369,19 @@ def test_missing_and_unknown_records(lesson):
         assert said in wrong
 
 
+def test_machine_code_is_compared(lesson, tmp_path, monkeypatch):
+    monkeypatch.setattr(conftest, "CUBINS", tmp_path / "cubins")
+    monkeypatch.setattr(conftest, "known_archs", lambda: {75})
+    path = lesson.evidence / "run-h200-sm_75.txt"
+    test_evidence.test_machine_code(lesson)
+    edit(path, "# cubin-sha256: ", "# cubin-sha256: 0")
+    with pytest.raises(pytest.fail.Exception, match="other machine code"):
+        test_evidence.test_machine_code(lesson)
+    edit(path, "13.0.88", "12.4.131")
+    with pytest.raises(pytest.skip.Exception, match="not recorded with nvcc"):
+        test_evidence.test_machine_code(lesson)
+
+
 def test_commit_holds_the_code(lesson):
     git = ["git", "-C", lesson.root, "-c", "user.name=Test", "-c",
            "user.email=test@localhost", "-c", "commit.gpgsign=false"]
