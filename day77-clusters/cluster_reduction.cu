@@ -1,25 +1,39 @@
 // Day 77: thread block clusters and distributed shared memory
 // Question: what does the cluster machinery cost, and where does it pay?
 //
-// Part 1, one sum, and one exchange of a sum:
-//   atomic baseline               day 24's tree, one atomic per block
-//   dsm, cluster of 1, 2, 4, 8, 16   blocks add their sums in distributed
-//                                 shared memory: one atomic per cluster
-//   dsm, relaxed, cluster of 8    the second barrier without its fence
-//   few blocks                    the baseline from one wave of blocks
-//   few blocks, cluster of 2, 4, 8, 16   the clusters from one wave
-//   exchange by cluster barriers, one way, through memory: ns per exchange
-// Part 2, each row of a matrix times 1 / (its sum):
-//   copy (ceiling)                16-byte copy of the matrix
+// Rows: up to `few` one sum, then one exchange of a sum, then a matrix
+//   atomic baseline             day 24's tree, one atomic per block
+//   dsm, cluster of 1           the same blocks, launched as clusters
+//   dsm, cluster of 2           two add up in distributed shared memory: one
+//   dsm, cluster of 4           atomic per cluster
+//   dsm, cluster of 8           the largest portable size
+//   dsm, cluster of 16          where the card allows it
+//   dsm, relaxed, cluster of 8  the second barrier without its fence
+//   few blocks                  the baseline from one resident wave of blocks
+//   few blocks, cluster of 2    the clusters from one wave
+//   few blocks, cluster of 4    "
+//   few blocks, cluster of 8    "
+//   few blocks, cluster of 16   "
+//   exchange by cluster barriers  each block reads the sums of the others
+//   exchange one way            each block sends its sum to the others
+//   exchange through memory     the same without a cluster
+//   copy (ceiling)              16-byte copy of the matrix
 //   one block per row, two reads  sum the row, read it again, write it
-//   one block per row, row in shared memory   where it fits in one SM
+//   one block per row, row in shared memory  where it fits in one SM
 //   k blocks per row, no cluster  two reads; sums meet in global memory
-//   cluster of 2, 4, 8, 16 per row   slices in shared memory, two barriers
-//   cluster of 2, 4, 8, 16 per row, one way   the same, sums sent one way
-//   cluster of 8, 16 per row, registers too   part of the slice held there
-//   yours                         your own kernel, with -DLESSON_YOURS
+//   cluster of 2 per row        slices in shared memory, two barriers
+//   cluster of 4 per row        "
+//   cluster of 8 per row        "
+//   cluster of 16 per row       "
+//   cluster of 2 per row, one way  the same, but the sums are sent
+//   cluster of 4 per row, one way  "
+//   cluster of 8 per row, one way  "
+//   cluster of 16 per row, one way  "
+//   cluster of 8 per row, registers too  part of the slice is held there
+//   cluster of 16 per row, registers too  "
+// With -DLESSON_YOURS: yours. Not measured: the bandwidth of distributed
+// shared memory; other types; longer rows.
 //
-// Not measured: the bandwidth of distributed shared memory; other types.
 // Build:
 //   nvcc -std=c++17 -O3 -arch=sm_90 -o cluster_reduction cluster_reduction.cu
 // Run:   ./cluster_reduction
@@ -107,6 +121,10 @@ static_assert(wholeWarps(kRowThreads) && wholeWarps(kExchangeThreads),
 
 // ---- part 1: one reduction, two tails -------------------------------------
 
+// snippet: empty-kernel
+__global__ void doNothing() {}  // what does a launch cost by itself?
+// end snippet
+
 // snippet: block-tree
 // Day 24's tree with two loads per thread; leaves the block's sum in tile[0].
 // One thread: two elements, kThreadsPerBlock apart, of each of its tiles.
@@ -138,8 +156,6 @@ __global__ void reduceBlockAtomic(const float* in, size_t n, float* out) {
   if (threadIdx.x == 0) atomicAdd(out, tile[0]);
 }
 // end snippet
-
-__global__ void doNothing() {}  // what does a launch cost by itself?
 
 // Every lane gets the sum over the warp.
 __device__ inline float warpSum(float value) {
@@ -748,8 +764,6 @@ const Row kRows[] = {
 #endif
 };
 // end snippet
-// end snippet
-
 
 // ---- helpers: the same text, byte for byte, in every lesson ---------------
 template <typename... Args>
@@ -962,6 +976,7 @@ inline int runLesson(int argc, char** argv, const char* duration,
 
 // ---- input, and one way to check and to time ------------------------------
 
+// snippet: input
 // Element c of copy or row r of an input. Part 1: copy 0 holds ones, so that
 // one element too many or too few is off by one; the others odd 32nds up to
 // 63/32, so that wrong addresses, another copy and rounded elements show.
@@ -985,6 +1000,7 @@ __global__ void fill(float* x, size_t rows, size_t pitch, int used,
                                     : __uint_as_float(~0u);
   }
 }
+// end snippet
 
 bool wanted(const Row& row) { return has(wantedRows, row.label); }
 

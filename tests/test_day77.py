@@ -5,6 +5,7 @@ import pytest
 
 from evidence import close, number
 
+# No row: doNothing fill countWrongFloats normaliseRowYours
 TREE = ("reduceBlockAtomic", "reduceClusterDsm", "reduceClusterRelaxed")
 BARRIERS = ("reduceClusterDsm", "normaliseRowCluster")  # two, both releasing
 ONE_WAY = ("normaliseRowOneWay", "normaliseRowRegisters")
@@ -233,7 +234,12 @@ def test_part1_figures(run):
     for start, least in (("dsm, cluster", {1}), ("few", {0})):
         assert {size(one) for one in labels
                 if one.startswith(start)} == SIZES | least
-    if not run.quick:  # each cluster of one costs more than its block
+    if not run.quick:
+        ms = {r["row"]: number(r["ms"]) for r in table.rows}
+        assert all(one > ms["atomic baseline"] for label, one in ms.items()
+                   if label.startswith("dsm"))
+        assert ms["dsm, relaxed, cluster of 8"] < ms["dsm, cluster of 8"]
+        # Each cluster of one costs more than its block.
         none, one, two, eight = map(float, re.findall(
             r"(?:cluster of \d|no cluster) (\d\.\d+)", run.body)[-4:])
         assert one > 2 * none and none < eight < two < one / 2
