@@ -45,7 +45,7 @@ PAGE = """# Day 1: first
 
 It reaches <!-- figure: sm_75 | Main | copy (ceiling) | GB/s -->90.0<!-- end --> GB/s
 of <!-- figure: sm_75 | /peak (\\d+) GB/ -->100<!-- end -->, and `v0 slow` is slower
-by <!-- figure: sm_75 | Main | v0 slow | ms | / copy (ceiling) | %.0f -->10<!-- end -->;
+by <!-- figure: sm_75 :: Main :: v0 slow :: ms :: / copy (ceiling) :: %.0f -->10<!-- end -->;
 256 threads add 2^14 - 3 floats.
 
 ## Compile and run

@@ -12,10 +12,11 @@ Pages are README.md and day*/README.md. What is between one of these marks and
 
 TABLE is the title of a table or its beginning. After COLUMN may follow
 `| / ROW`, which divides by the same column of another row, and `| FORMAT`,
-such as %.0f. `<!-- figure: sm_75 | /peak (\\d+) GB/ -->` is for what is in no
-table. On README.md the day comes first: `day24 sm_75`. Where nothing has been
-recorded a figure is n/a. --check writes nothing, and fails where a page or a
-notebook is not what this tool writes, or a figure is typed by hand.
+such as %.0f; in a Markdown table write :: for |. What is in no table is found
+by `<!-- figure: sm_75 | /peak (\\d+) GB/ -->`. On README.md the day comes first:
+`day24 sm_75`. Where nothing has been recorded a figure is n/a. --check writes
+nothing, and fails where a page or a notebook is not what this tool writes, or a
+figure is typed by hand.
 """
 import base64
 import os
@@ -43,13 +44,13 @@ COUNTED = """additions? arrays? atomics? banks? bits? blocks? boundar(y|ies)
     versions? warps? words?""".split()
 COUNTED = "|".join(" ".join(COUNTED).replace("\\ ", "\0").split())
 COUNTED = COUNTED.replace("\0", " ")
-NUMBER = r"\d+(?:,\d{3})*(?:\.\d+)*"
 WHOLE = r"\d+(?:,\d{3})*"
+NUMBER = r"\d+(?:,\d{3})*(?:\.\d+)*"
 GIVEN = re.compile(
     rf"2\^\d+(?: ?[-+] ?{NUMBER})?|\d+-bit|^ *\d+\. |^#.*|\bC\+\+\d+|^\| \d+ \|"
-    rf"|{NUMBER} or (?:newer|older)"
+    rf"|{NUMBER} or (?:newer|older)|\b{WHOLE}/{WHOLE}\b"
     rf"|(?i:day|days|table|part|exercises?|versions?|lines?|capability|code|CUDA|glibc|nvcc|gcc"
-    rf"|clang|CMake|Python|step|returns|Ubuntu|Debian) {NUMBER}"
+    rf"|clang|CMake|Python|step|returns|RTX|lengths? from|Ubuntu|Debian) {NUMBER}"
     rf"(?:(?:,| and| or| to) {NUMBER})*|\b[A-Za-z_]+[-_.]?{NUMBER}\w*"
     rf"|\b(?<![.,]){WHOLE}(?:(?:,| to| and| or| x) {WHOLE})*[ -]"
     rf"(?:\w+[ -])?(?:{COUNTED})\b", re.M)
@@ -64,7 +65,7 @@ UNITS = re.compile(r"\d ?(?:[GMK]B/s|[mun\u00b5]?s|%|x)`")
 # A bare number, 32 at most or a power of two, if no unit can follow.
 AFTER = re.compile(r" ?(?:[.,;:!?)|]|$|(?:and|or|to|for|in|if|is|at|on|with|then"
                    r"|into|instead|each|all|as|but|where)\b)", re.M)
-BEFORE = re.compile(r"\b(?:rank|block|thread|lane|bank|stage|word|by|of|than|returns"
+BEFORE = re.compile(r"(?i)\b(?:rank|copy|block|thread|lane|bank|stage|word|by|of|than|returns"
                     r"|with) $")
 FENCE = re.compile(r"^(```+|~~~+)(\w*)\n.*?^\1", re.M | re.S)
 
@@ -127,7 +128,7 @@ class Weaver:
             if name not in self.regions:
                 raise ValueError(f"no region '{name}'")
             return f"\n```cuda\n{self.regions[name]}```\n"
-        build, *rest = [part.strip() for part in what.split(" | ")]
+        build, *rest = [part.strip() for part in re.split(r" \| | :: ", what)]
         if lesson is None and " " in build:
             day, build = build.split()
             lesson = self.lessons.get(day)
