@@ -15,7 +15,7 @@ import matplotlib
 
 matplotlib.use("svg")
 import matplotlib.pyplot as plt  # noqa: E402  (after the backend is chosen)
-from matplotlib.patches import FancyBboxPatch, Rectangle  # noqa: E402
+from matplotlib.patches import Rectangle  # noqa: E402
 
 matplotlib.rcParams.update({
     "svg.fonttype": "none", "svg.hashsalt": "cuda-lessons", "font.size": 9,
@@ -178,25 +178,22 @@ def prices(run):
 
 # --- Drawings: toy sizes, no figures -----------------------------------------
 
-def canvas(titles, width, height, size, below, left=-0.3):
+def panels(titles, width, height, size, below, left=-0.3):
     figure, axes = plt.subplots(1, len(titles), figsize=size, layout="constrained")
     for axis, title in zip(axes, titles):
-        axis.set(xlim=(left, width), ylim=(height, -0.3), title=title)
-        axis.set_aspect("equal")
+        axis.set(xlim=(left, width), ylim=(height, -0.3), title=title, aspect="equal")
         axis.axis("off")
     figure.supxlabel(below, fontsize=8)
     return figure, axes
 
 
-def box(axis, x, y, w, h, color="white", text="", **more):
-    axis.add_patch(FancyBboxPatch(
-        (x, y), w, h, boxstyle="round,pad=0,rounding_size=0.12", lw=0.8,
-        facecolor=color, edgecolor="black", **more))
-    say(axis, x + w / 2, y + h / 2, text)
-
-
 def say(axis, x, y, text, color="black", ha="center", **more):
     axis.text(x, y, text, ha=ha, va="center", fontsize=8, color=color, **more)
+
+
+def box(axis, x, y, w, h, color="white", text="", **more):
+    axis.add_patch(Rectangle((x, y), w, h, fc=color, **{"ec": "black", "lw": 0.8, **more}))
+    say(axis, x + w / 2, y + h / 2, text)
 
 
 def arrow(axis, start, end, color="black", **more):
@@ -206,41 +203,38 @@ def arrow(axis, start, end, color="black", **more):
 
 def trees():
     """The trees of v1, v2 and v3: which lanes add, and which banks they read."""
-    figure, axes = canvas(
+    figure, axes = panels(
         ["v1: every 2s-th lane", "v2: packed lanes, stride 2s", "v3: halving stride"],
         8, 11.7, (10.4, 4.6), "Boxes: words of shared memory, coloured by bank. Circles: "
         "lanes, four to a warp; red ones add. A real warp has 32 lanes, shared memory "
         "32 banks.", left=-3.2)
     for axis, kind in zip(axes, (1, 2, 3)):
-        for step in range(4):
-            y, s = 3.6 * step, 4 >> step if kind == 3 else 1 << step
-            for word in range(8 if step < 3 else 1):
-                box(axis, word, y, 0.9, 0.7, PALE[word % 4])
-            if step == 3:
-                say(axis, 1.2, y + 0.35, "the sum", ha="left")
-                break
+        for step, s in enumerate((4, 2, 1) if kind == 3 else (1, 2, 4)):
+            y = 3.6 * step
             words = {(2 * s * k if kind == 1 else k): (k if kind == 3 else 2 * s * k)
                      for k in range(4 >> step)}  # of each lane that adds
-            for lane in range(8):
-                x = lane + (0.7 if lane > 3 else 0.35)
+            for k in range(8):
+                box(axis, k, y, 0.9, 0.7, PALE[k % 4])
+                x, at = k + (0.7 if k > 3 else 0.35), words.get(k, 0) + 0.45
                 axis.plot(x, y + 1.95, "o", ms=8, mec="black", mew=0.8,
-                          mfc=RED if lane in words else "white")
-                if lane in words:
-                    at = words[lane] + 0.45
+                          mfc=RED if k in words else "white")
+                if k in words:
                     arrow(axis, (at, y + 0.75), (x, y + 1.65), GREY)
                     arrow(axis, (at + s, y + 0.75), (x, y + 1.65), GREY)
                     arrow(axis, (x, y + 2.25), (at, y + 3.55))
-            warps, banks = max(words) // 4 + 1, [word % 4 for word in words.values()]
-            twice = kind == 2 and len(set(banks)) < len(banks)
+            warps, banks = max(words) // 4 + 1, {word % 4 for word in words.values()}
+            twice = kind == 2 and len(banks) < len(words)
             say(axis, -3, y + 1.95, f"s = {s}\nlanes: {len(words)}\nwarps: {warps}"
-                + ("\nbank conflict" if twice else ""), ha="left",
-                color=RED if twice or (kind == 1 and warps > 1) else GREEN)
+                + "\nbank conflict" * twice, ha="left",
+                color=RED if twice or kind == 1 < warps else GREEN)
+        box(axis, 0, 10.8, 0.9, 0.7, PALE[0])
+        say(axis, 1.2, 11.15, "the sum", ha="left")
     return figure
 
 
 def partials():
     """Where the partial sums of the blocks meet in v8, v8a and v9."""
-    figure, axes = canvas(
+    figure, axes = panels(
         ["v8: a second launch", "v8a: one atomic per block", "v9: the last block"],
         8.2, 8.3, (9.4, 3.8), "Blue: blocks. Orange: words of global memory. v9: each "
         "block writes its partial, then counts itself; the block that counts last adds "
@@ -256,67 +250,64 @@ def partials():
             arrow(axis, (x, 1.05), (x, 2.4))
             arrow(axis, (x, 3.3), (4 if kind == 8 else 5.9, 5.1), GREY)
         box(axis, 3.2, 7.2, 1.9, 0.9, PALE[1], "sum")
+        if kind == 0:
+            say(axis, 0, 6, "in the order in\nwhich they end", RED, ha="left")
+            continue
+        x = 4.1 if kind == 8 else 5.9
+        box(axis, x - 2.1, 5.2, 4.2, 1, PALE[0],
+            "one block, launched after" if kind == 8 else "block 2: it was last")
+        arrow(axis, (x, 6.25), (4.3, 7.1))
         if kind == 8:
-            box(axis, 1.9, 5.2, 4.4, 1, PALE[0], "one block, launched after")
             axis.plot([-0.2, 8], [4.3, 4.3], "--", color=GREY, lw=1)
             say(axis, 0, 4.7, "launch 2", GREY, ha="left")
-            arrow(axis, (4.1, 6.25), (4.1, 7.1))
-        elif kind == 9:
-            box(axis, 4, 5.2, 3.9, 1, PALE[0], "block 2: it was last")
-            box(axis, 0, 5.2, 2.7, 1, PALE[2], "counter: 4 of 4")
-            arrow(axis, (2.75, 5.7), (3.9, 5.7), GREEN)
-            arrow(axis, (5.9, 6.25), (4.6, 7.1))
         else:
-            say(axis, 0, 6, "in the order in\nwhich they end", RED, ha="left")
+            box(axis, 0, 5.2, 2.7, 1, PALE[2], "counter: 4 of 4")
+            arrow(axis, (2.75, 5.7), (3.7, 5.7), GREEN)
     return figure
 
 
 def multiprocessor():
     """An SM with its bytes in flight in many warps, in few warps, and in a ring."""
-    figure, axes = canvas(
+    figure, axes = panels(
         ["tlp1: 8 blocks, little per warp", "vec2-b1: 1 block, much per warp",
          "async-b1: 1 block, bytes in a ring"], 8.4, 9.4, (9.4, 4.1),
         "One SM. Rows of boxes: blocks; boxes: warps (pale: places left empty). Each red "
         "point: as many bytes in flight. The first two SMs hold equally many; a ring can "
         "hold more.")
-    for axis, dots in zip(axes, (1, 8, 0)):  # per warp
-        axis.add_patch(Rectangle((-0.2, -0.2), 8.4, 9.4, fill=False, lw=1.2))
-        high = 0.85 if dots else 0.62
-        for block in range(8):
-            there = block == 0 or dots == 1
-            for warp in range(8):
-                x, y = warp + 0.05, 0.1 + block * high
-                box(axis, x, y, 0.85, high - 0.2, PALE[0] if there else "white",
-                    alpha=1 if there else 0.35)
-                for k in range(dots if there else 0):
-                    axis.plot(x + (0.17 + 0.17 * (k % 4) if dots > 1 else 0.42),
-                              y + (0.21 + 0.23 * (k // 4) if dots > 1 else 0.32),
-                              "o", color=RED, ms=3)
-        box(axis, 0.05, 7.7 if dots else 5.3, 7.85, 1.2 if dots else 3.6, PALE[2],
-            {0: "", 1: "shared memory: not used"}.get(dots, "shared memory: a dial"))
-        if not dots:
-            say(axis, 3.95, 5.75, "shared memory: a ring of stages")
-        for stage in range(0 if dots else 8):
+    for axis, ring in zip(axes, (False, False, True)):
+        box(axis, -0.2, -0.2, 8.4, 9.4, lw=1.2)
+        high = 0.62 if ring else 0.85
+        for k in range(64):
+            there = k < 8 or axis is axes[0]
+            box(axis, k % 8 + 0.05, 0.1 + k // 8 * high, 0.85, high - 0.2,
+                PALE[0] if there else "white", alpha=1 if there else 0.35)
+        box(axis, 0.05, 5.3 if ring else 7.7, 7.85, 3.6 if ring else 1.2, PALE[2])
+        say(axis, 3.95, 5.75 if ring else 8.3, "shared memory: " + (
+            "a ring of stages" if ring else "a dial" if axis is axes[1] else "not used"))
+        for stage in range(8 * ring):
             box(axis, 0.25 + stage * 0.94, 6.3, 0.85, 2.4)
-            for k in range(8):
-                axis.plot(0.52 + stage * 0.94 + 0.3 * (k % 2), 6.75 + 0.5 * (k // 2),
-                          "o", color=RED, ms=3)
+        points = ([(k % 8 + 0.47, 0.42 + k // 8 * high) for k in range(64)]
+                  if axis is axes[0] else
+                  [(0.52 + k % 8 * 0.94 + 0.3 * (k // 8 % 2), 6.75 + 0.5 * (k // 16))
+                   for k in range(64)] if ring else
+                  [(k % 8 + 0.22 + 0.17 * (k // 8 % 4), 0.31 + 0.23 * (k // 32))
+                   for k in range(64)])
+        axis.plot(*zip(*points), "o", color=RED, ms=3)
     return figure
 
 
 def exchange():
     """How block 1 gets the partial sums of the other blocks of its row."""
-    figure, axes = canvas(
+    figure, axes = panels(
         ["cluster barriers: block 1 reads", "one way: the others send",
          "no cluster: block 1 reads memory"], 8.2, 8, (9.4, 3.8),
         "Blue: blocks, with slices of one row in shared memory. Dashed: a cluster. Green: "
         "how the partial sums of the others come to block 1; each block gets all.")
     for axis, kind in zip(axes, range(3)):
         if kind < 2:
-            axis.add_patch(Rectangle((-0.2, -0.1), 8.2, 6.5, fill=False, ls="--",
-                                     edgecolor=GREY))
+            box(axis, -0.2, -0.1, 8.2, 6.5, ls="--", ec=GREY)
         for block in range(4):
-            x = 2 * block + 0.85
+            x, side = 2 * block + 0.85, 0.5 if block < 1 else -0.5
             box(axis, x - 0.85, 0.1, 1.7, 6.1, PALE[0])
             say(axis, x, 0.55, f"block {block}")
             box(axis, x - 0.7, 1, 1.4, 1.3, PALE[2], "slice of\nthe row")
@@ -325,20 +316,16 @@ def exchange():
             if kind == 2:
                 box(axis, x - 0.5, 7, 1, 0.8, PALE[3], "word")
                 arrow(axis, (x - 0.25, 5.2), (x - 0.25, 6.9))
-                if block != 1:
-                    arrow(axis, (x + 0.1, 6.9), (3.0, 5.2), GREEN)
-            elif block != 1:
-                side = 0.5 if block < 1 else -0.5
-                arrow(axis, (x + side, 4.7), (2.85 - side, 4.7), GREEN,
-                      connectionstyle=f"arc3,rad={0.9 * side if block < 3 else -side}")
-        for y, text in ((3.3, "barrier of all threads"), (5.7, "barrier of all threads")):
-            if kind == 0:
-                axis.plot([-0.1, 7.9], [y, y], color=RED, lw=2)
-                say(axis, 3.9, y, text, RED, bbox={"facecolor": "white", "pad": 1.5,
-                                                   "edgecolor": RED, "lw": 0.5})
-        if kind == 1:
-            say(axis, 3.9, 5.7, "a block waits for the bytes, not for the threads", GREEN,
-                bbox={"facecolor": "white", "pad": 1.5, "edgecolor": GREEN, "lw": 0.5})
+            if block != 1:
+                arrow(axis, *([(x + 0.1, 6.9), (3.0, 5.2)] if kind == 2 else
+                              [(x + side, 4.7), (2.85 - side, 4.7)]), GREEN,
+                      connectionstyle="arc3,rad=" + ("0" if kind == 2 else
+                                                     str((0.9, 0, -0.45, 0.5)[block])))
+        for y, text in [[(3.3, "barrier of all threads"), (5.7, "barrier of all threads")],
+                        [(5.7, "a block waits for the bytes alone")], []][kind]:
+            color = GREEN if kind else RED
+            axis.plot([-0.1, 7.9], [y, y], color=color, lw=0 if kind else 2)
+            say(axis, 3.9, y, text, color, bbox={"fc": "white", "pad": 1.5, "ec": color})
     return figure
 
 
