@@ -1,341 +1,101 @@
-// Day 25: parallel reduction, versions 5 to 10
+// Day 25: parallel reduction, versions 5 to 11
 // Question: a sum is bound by memory. How close to the card's streaming rate
 //   can it get, what brings it there, and is the library better?
 //
 // Rows:
-//   copy (ceiling)       16-byte copy, one float4 a thread: reads and writes
-//   v4 two loads         day 24's last tree; its grid follows from n
-//   v4c cascaded         the same tree behind a grid-stride loop, fixed grid
-//   v5 shuffle tail      the tree stops at 64 values; one warp shuffles
-//   v6 template          the block size is a template argument: no tree loop
-//   v7 float4            16-byte loads; the 0 to 3 floats left one by one
-//   v8 two launches      v7, then one block of v6 folds the partials
-//   v8a atomic finish    v7, each block adds its partial atomically
-//   v9 last block        v7, the block that finishes last folds the partials
-//   v10 loads in flight  v9, several loads a thread before the first add, and
-//                        a grid that is a whole number of waves
-//   library              cub::DeviceReduce::Sum
+//   copy (ceiling)        16-byte copy, one float4 per thread
+//   v4 two loads          day 24's last tree that leaves partial sums
+//   v4c cascaded          the same tree behind a grid-stride loop, fixed grid
+//   v5 shuffle tail       the tree stops at 64 values; one warp shuffles
+//   v6 template           the block size is a template argument: no tree loop
+//   v7 float4             16-byte loads; the 0 to 3 floats left one by one
+//   v8 two launches       v7, then one block of v6 folds the partials
+//   v8a atomic finish     v7, each block adds its partial atomically
+//   v9 last block         v7, the block that finishes last folds the partials
+//   v9a eight loads       v9, eight loads per thread before the first add
+//   v9b streaming loads   v9a, each cache line read is evicted first
+//   v10 loads in flight   v9b, a shape that follows n, at most one wave
+//   v11 dependent launch  v10, its start overlaps the end of the one before
+//   library               cub::DeviceReduce::Sum
 //
-// Not measured: transfers between host and device, the first launch, the
-//   allocation of scratch memory (the library's included), the zero that v8a
-//   adds to.
-//
+// Not measured: transfers, the first launch, the allocation of scratch memory,
+//   the zero that v8a adds to.
 // Build: nvcc -std=c++17 -O3 -arch=sm_75 -o reduction_2 reduction_2.cu
-//        -DLESSON_NO_CUB leaves the library row out and compiles faster,
-//        -DLESSON_QUICK makes the inputs small, for compute-sanitizer.
-// Run:   ./reduction_2
-// Verified: NVIDIA H200, compute capability 9.0, driver 580.159.04, CUDA 13.0,
-//   2026-11-29, evidence/day25-reduction/run-2026-11-29-nvidia-h200-sm_75.txt
+//        nvcc -std=c++17 -O3 -arch=sm_90 -o reduction_2 reduction_2.cu
+//        v11 needs the second; -DLESSON_NO_CUB: no library, compiles faster;
+//        -DLESSON_YOURS: a row of your own.
+// Run:   ./reduction_2 [--help]
+// Verified: UNVERIFIED
+// Read from "what you may change" to the table of rows; the rest checks,
+// measures and prints.
 
 #include <cuda_profiler_api.h>
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
-#include <cstdarg>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <cuda/atomic>
-#include <iterator>
+#include <map>
+#include <set>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 #ifndef LESSON_NO_CUB
-#include <cub/version.cuh>
-#if CUB_VERSION < 200100  // before CUDA 12.2: it counts elements in an int
-#define LESSON_NO_CUB
-#else
 #include <cub/device/device_reduce.cuh>
 #endif
+
+#ifndef LESSON_QUICK    // -DLESSON_QUICK: small inputs, every check; the times
+#define LESSON_QUICK 0  // of such a run mean nothing
 #endif
-
-// ---- helpers: the same text, byte for byte, in every lesson ---------------
-
-// A CUDA call that fails throws: which call, where, and what CUDA answered.
-// main() prints the message and returns 1; on the way there the destructors
-// below give back the device memory.
-inline void checkCuda(cudaError_t error, const char* call, const char* file,
-                      int line) {
+constexpr bool kQuick = LESSON_QUICK;
+// snippet: cuda-check
+#define CUDA_CHECK(...) checkCuda((__VA_ARGS__), #__VA_ARGS__, __LINE__)
+inline void checkCuda(cudaError_t error, const char* call, int line) {
   if (error == cudaSuccess) return;
-  throw std::runtime_error(std::string(file) + ":" + std::to_string(line) +
-                           ": " + call + ": " + cudaGetErrorName(error) +
+  throw std::runtime_error(__FILE__ ":" + std::to_string(line) + ": " + call +
                            ": " + cudaGetErrorString(error));
 }
-#define CUDA_CHECK(...) \
-  checkCuda((__VA_ARGS__), #__VA_ARGS__, __FILE__, __LINE__)
+// end snippet
 
-// Device memory for n elements, freed when the array leaves its scope.
-template <typename T>
-struct DeviceArray {
-  T* data = nullptr;
-  explicit DeviceArray(size_t n) {
-    CUDA_CHECK(cudaMalloc(&data, n * sizeof(T)));
-  }
-  ~DeviceArray() { cudaFree(data); }
-  DeviceArray(const DeviceArray&) = delete;
-  DeviceArray& operator=(const DeviceArray&) = delete;
-};
+// ---- what you may change --------------------------------------------------
 
-// Every check of a lesson passes through gate(): it prints and counts what
-// failed, and main() returns 1 if anything did. Returns ok.
-inline int& failures() {
-  static int count = 0;
-  return count;
-}
-inline bool gate(const char* name, bool ok, const char* format, ...) {
-  if (ok) return true;
-  ++failures();
-  va_list args;
-  va_start(args, format);
-  std::printf("FAILED %s: ", name);
-  std::vprintf(format, args);
-  std::printf("\n");
-  va_end(args);
-  return false;
-}
-
-// -DLESSON_QUICK: small inputs and one short batch, for compute-sanitizer.
-// Every check still runs; the times mean nothing, and the program says so.
-#ifdef LESSON_QUICK
-constexpr bool kQuick = true;
-#else
-constexpr bool kQuick = false;
-#endif
-
-// What the lessons ask of the card. peakGBs: memory clock x 2 x bus width,
-// in 1e9 bytes/s, or 0 where the driver does not tell.
-struct Device {
-  std::string name;
-  int major = 0, minor = 0, sms = 0;
-  size_t l2Bytes = 0;
-  double peakGBs = 0.0;
-};
-constexpr int kSkip = 77;  // exit code: this machine cannot run the lesson
-
-// Prints why this machine cannot run the lesson; returns kSkip.
-inline int refuse(const char* format, ...) {
-  va_list args;
-  va_start(args, format);
-  std::fprintf(stderr, "SKIPPED: ");
-  std::vfprintf(stderr, format, args);
-  std::fprintf(stderr, "\n");
-  va_end(args);
-  return kSkip;
-}
-
-inline int deviceAttribute(cudaDeviceAttr attribute) {
-  int value = 0;
-  CUDA_CHECK(cudaDeviceGetAttribute(&value, attribute, 0));
-  return value;
-}
-
-// Opens device 0 and proves that `kernel`, any kernel of this file, can run
-// on it. needMajor.needMinor: the lowest compute capability of the lesson.
-// Returns 0, or kSkip with the reason and the next step printed. Allocates
-// nothing.
-inline int openDevice(int needMajor, int needMinor, const void* kernel,
-                      Device* device) {
-  int driver = 0, toolkit = 0, count = 0;
-  CUDA_CHECK(cudaDriverGetVersion(&driver));  // 0 where there is no driver
-  CUDA_CHECK(cudaRuntimeGetVersion(&toolkit));
-  const int dMajor = driver / 1000, dMinor = driver % 100 / 10;
-  const int tMajor = toolkit / 1000, tMinor = toolkit % 100 / 10;
-
-  cudaError_t error = cudaGetDeviceCount(&count);
-  if (driver == 0) {
-    return refuse(
-        "no NVIDIA driver found (this program was built with CUDA %d.%d).\n"
-        "  Install the driver; in a container, start it with --gpus all; on\n"
-        "  a cluster, leave the login node (srun --gpus=1); in WSL, put\n"
-        "  /usr/lib/wsl/lib on LD_LIBRARY_PATH.",
-        tMajor, tMinor);
-  }
-  if (error == cudaErrorInsufficientDriver) {
-    return refuse(
-        "the driver supports CUDA %d.%d; this program was built with CUDA\n"
-        "  %d.%d. Update the driver, or rebuild with CUDA %d.%d or older and\n"
-        "  -arch=sm_XX (XX: nvidia-smi --query-gpu=compute_cap).",
-        dMajor, dMinor, tMajor, tMinor, dMajor, dMinor);
-  }
-  if (error == cudaErrorNoDevice || (error == cudaSuccess && count == 0)) {
-    const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
-    return refuse(
-        "the driver (CUDA %d.%d) offers no GPU. CUDA_VISIBLE_DEVICES is\n"
-        "  %s%s%s: unset it or name a GPU that nvidia-smi lists. On a\n"
-        "  cluster, ask for a GPU; in a container, use --gpus all.",
-        dMajor, dMinor, visible ? "\"" : "", visible ? visible : "not set",
-        visible ? "\"" : "");
-  }
-  if (error != cudaSuccess) {
-    return refuse(
-        "the driver (CUDA %d.%d) does not work: %s: %s.\n"
-        "  Run nvidia-smi; where it fails too, mend the driver first.",
-        dMajor, dMinor, cudaGetErrorName(error), cudaGetErrorString(error));
-  }
-
-  device->major = deviceAttribute(cudaDevAttrComputeCapabilityMajor);
-  device->minor = deviceAttribute(cudaDevAttrComputeCapabilityMinor);
-  cudaDeviceProp properties;
-  CUDA_CHECK(cudaGetDeviceProperties(&properties, 0));
-  device->name = properties.name;
-  if (device->major * 10 + device->minor < needMajor * 10 + needMinor) {
-    return refuse(
-        "%s has compute capability %d.%d; this lesson needs %d.%d or newer.\n"
-        "  Choose another GPU with CUDA_VISIBLE_DEVICES, or another machine.",
-        device->name.c_str(), device->major, device->minor, needMajor,
-        needMinor);
-  }
-
-  cudaFuncAttributes attributes;  // asking for them loads the machine code
-  error = cudaFuncGetAttributes(&attributes, kernel);
-  if (error == cudaErrorNoKernelImageForDevice ||
-      error == cudaErrorInvalidDeviceFunction ||
-      error == cudaErrorUnsupportedPtxVersion ||
-      error == cudaErrorInvalidPtx || error == cudaErrorJitCompilerNotFound ||
-      error == cudaErrorJitCompilationDisabled) {
-    return refuse(
-        "this program holds no code that can run on %s: %s.\n"
-        "  The driver supports CUDA %d.%d, the program was built with CUDA\n"
-        "  %d.%d. Rebuild with -arch=sm_%d%d.",
-        device->name.c_str(), cudaGetErrorName(error), dMajor, dMinor, tMajor,
-        tMinor, device->major, device->minor);
-  }
-  if (error == cudaErrorMemoryAllocation) {
-    return refuse(
-        "%s has no memory left for this program to start.\n"
-        "  Stop the other programs that nvidia-smi lists, then run again.",
-        device->name.c_str());
-  }
-  if (error == cudaErrorDevicesUnavailable) {
-    return refuse(
-        "%s is held by another program (exclusive compute mode).\n"
-        "  Wait for it to end, or choose another GPU.",
-        device->name.c_str());
-  }
-  CUDA_CHECK(error);
-
-  device->sms = deviceAttribute(cudaDevAttrMultiProcessorCount);
-  device->l2Bytes = size_t(deviceAttribute(cudaDevAttrL2CacheSize));
-  device->peakGBs = deviceAttribute(cudaDevAttrMemoryClockRate) * 1e3 * 2.0 *
-                    deviceAttribute(cudaDevAttrGlobalMemoryBusWidth) / 8 / 1e9;
-  std::printf(
-      "%s, compute capability %d.%d, %d SMs, L2 %.1f MB\n"
-      "driver CUDA %d.%d, toolkit CUDA %d.%d, peak ",
-      device->name.c_str(), device->major, device->minor, device->sms,
-      double(device->l2Bytes) / 1e6, dMajor, dMinor, tMajor, tMinor);
-  if (device->peakGBs > 0.0) {
-    std::printf("%.0f GB/s (memory clock x 2 x bus width)\n", device->peakGBs);
-  } else {
-    std::printf("n/a (the driver does not tell the memory clock)\n");
-  }
-  if (kQuick) std::printf("LESSON_QUICK: the times below mean nothing.\n");
-  return 0;
-}
-
-// Returns 0 where `bytes` of device memory are free, or kSkip.
-inline int requireMemory(const Device& device, size_t bytes) {
-  size_t free = 0, total = 0;
-  CUDA_CHECK(cudaMemGetInfo(&free, &total));
-  if (bytes <= free) return 0;
-  return refuse(
-      "this lesson needs %.0f MB of device memory; %s has %.0f MB free.\n"
-      "  Stop the other programs that nvidia-smi lists, or make the input\n"
-      "  constants at the top of the file smaller.",
-      double(bytes) / 1e6, device.name.c_str(), double(free) / 1e6);
-}
-
-// How many copies of a buffer of `bytes` successive launches must walk over,
-// so that at least four times the L2 passes between two reads of one copy.
-inline int copiesBeyondL2(const Device& device, size_t bytes) {
-  return 2 + int(4 * device.l2Bytes / (bytes > 0 ? bytes : 1));
-}
-
-struct Event {
-  cudaEvent_t event = nullptr;
-  Event() { CUDA_CHECK(cudaEventCreate(&event)); }
-  ~Event() { cudaEventDestroy(event); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-};
-
-// ms: median over the batches of the time a launch, in milliseconds.
-// spread: (slowest - fastest batch) / median. launches: how many launches
-// were made in all, the warm-up included; never more than kMaxLaunches.
-struct Timing {
-  double ms = 0.0, spread = 0.0;
-  int launches = 0;
-};
-constexpr int kMaxLaunches = 1 << 15;
-constexpr int kBatches = kQuick ? 1 : 9;
-constexpr double kBatchMs = kQuick ? 0.0 : 5.0;    // a batch lasts about this
-constexpr double kWarmUpMs = kQuick ? 0.0 : 50.0;  // idle clocks rise in it
-
-// Times launch(i), which starts launch i = 0, 1, 2, ... on the default
-// stream. i chooses the copy of the input, so that nothing comes from L2.
-template <typename Launch>
-Timing timeKernel(Launch launch) {
-  Event start, stop;
-  Timing timing;
-  auto batch = [&](int count) {  // milliseconds of `count` launches
-    float ms = 0.0f;
-    CUDA_CHECK(cudaEventRecord(start.event));
-    for (int k = 0; k < count; ++k) launch(timing.launches++);
-    CUDA_CHECK(cudaGetLastError());
-    CUDA_CHECK(cudaEventRecord(stop.event));
-    CUDA_CHECK(cudaEventSynchronize(stop.event));
-    CUDA_CHECK(cudaEventElapsedTime(&ms, start.event, stop.event));
-    return double(ms);
-  };
-  int count = 1;
-  for (double warm = 0.0;;) {
-    const double ms = batch(count);
-    warm += ms;
-    const int left = kMaxLaunches - timing.launches;
-    if (warm >= kWarmUpMs || left < (kBatches + 2) * count) break;
-    if (ms < kBatchMs && left >= (kBatches + 2) * 2 * count) count *= 2;
-  }
-  std::vector<double> ms(kBatches);
-  for (double& value : ms) value = batch(count) / count;
-  std::sort(ms.begin(), ms.end());
-  timing.ms = ms[kBatches / 2];
-  timing.spread = (ms.back() - ms.front()) / timing.ms;
-  return timing;
-}
-// ---- end of helpers -------------------------------------------------------
-
-// ---- what a student edits -------------------------------------------------
-
-using Index = std::int64_t;  // n may exceed 2^31
+using Index = std::int64_t;  // n may exceed 2^32
 
 constexpr Index kElems = kQuick ? 1048576 : 67108864;  // 2^20, 2^26
 constexpr int kThreadsPerBlock = 256;
-constexpr int kBlocks = 1024;  // the fixed grid of v4c to v9
-constexpr int kLoads = 8;      // v10: 16-byte loads a thread before an add
-constexpr int kThreadsInFlight = 512;          // a block of v10
-constexpr int kGrowthLast = kQuick ? 18 : 28;  // second table: n to 2^this
+constexpr int kBlocks = 1024;          // the fixed grid of v4c to v9b
+constexpr int kLoads = 8;              // 16-byte loads before the first add
+constexpr int kThreadsInFlight = 512;  // a block of v10 and v11 ...
+constexpr int kThreadsSmall = 256, kLoadsSmall = 4;  // ... where n is small
+constexpr int kGrowthLast = kQuick ? 17 : 28;        // growth: n up to 2^this
 
-constexpr bool blockWorks(int threads) {
+constexpr bool works(int threads) {  // as a block
   return threads >= 64 && threads <= 1024 && (threads & (threads - 1)) == 0;
 }
-static_assert(kElems >= 4096,
-              "kElems: a smaller input takes more copies to pass the L2 than "
-              "a grid has blocks in y");
-static_assert(kElems / (2 * kThreadsPerBlock) < (Index(1) << 31) - 1,
-              "kElems: v4 launches a block for every 2 * kThreadsPerBlock");
-static_assert(blockWorks(kThreadsPerBlock) && blockWorks(kThreadsInFlight),
-              "threads a block: a tree that halves needs a power of two, the "
-              "tail folds 64 values, and no GPU takes more than 1024");
-static_assert(kBlocks >= 1 && kBlocks <= 1 << 20,
-              "kBlocks: a grid has at least one block, and kSpareBytes has to "
-              "hold a partial of each");
-static_assert(kLoads >= 1 && kLoads <= 8,
-              "kLoads: each takes 4 of the 64 registers of a thread of v10");
+static_assert(works(kThreadsPerBlock) && works(kThreadsInFlight) &&
+                  works(kThreadsSmall),
+              "kThreads...: a tree that halves needs a power of two, its tail "
+              "folds 64 values, and no GPU takes more than 1024 threads");
+static_assert(
+    kElems >= 4096 && kElems / kThreadsPerBlock < Index(1) << 31,
+    "kElems: a grid has at most 65535 blocks in y, one for each copy "
+    "of the input, and 2^31 - 1 in x: v4 has one for 2 per thread");
+static_assert(
+    kBlocks >= 1 && kBlocks <= 1 << 20,
+    "kBlocks: a grid has at least one block; 2^20 partials are 4 MB");
+static_assert(std::min(kLoads, kLoadsSmall) >= 1 &&
+                  std::max(kLoads, kLoadsSmall) <= 8,
+              "kLoads...: each takes 4 of the 64 registers of a thread");
+static_assert(kGrowthLast >= 10 && kGrowthLast <= 30,
+              "kGrowthLast: growth starts at 2^10; 2^30 floats are 4.3 GB");
 static_assert(sizeof(float4) == 16, "float4: one 16-byte access");
 
 // ---- kernels, in the order of the ladder ----------------------------------
-// x holds n floats, on any boundary of 4 bytes. Partials: one float a block.
+// x holds n floats and may start at any float. Partials: one float per block.
 
 __device__ __forceinline__ Index gridThreads() {  // threads of the grid
   return Index(gridDim.x) * blockDim.x;
@@ -343,13 +103,13 @@ __device__ __forceinline__ Index gridThreads() {  // threads of the grid
 __device__ __forceinline__ Index gridThread() {  // the number of this one
   return Index(blockIdx.x) * blockDim.x + threadIdx.x;
 }
-
 // How many float4s x[0, n) holds: none where x is not on a 16-byte boundary.
 __host__ __device__ inline Index vectorsIn(const float* x, Index n) {
   const auto address = reinterpret_cast<std::uintptr_t>(x);
   return address % sizeof(float4) == 0 ? n / 4 : 0;
 }
 
+// snippet: copy-ceiling
 // The ceiling.
 // One thread: one 16-byte load and store; behind the last float4, 4 bytes.
 // One warp: 512 bytes in a row, 16 sectors, both ways.
@@ -362,13 +122,14 @@ __global__ void copyFloats(const float* x, Index n, float* y) {
     y[i + 3 * vectors] = x[i + 3 * vectors];
   }
 }
+// end snippet
 
-// v4, where day 24 ended, at this size. Every block pays for its start, its
-// tree and its barriers after only two loads a thread.
+// snippet: v4-two-loads
+// v4, day 24's last tree that leaves partial sums, at this size. Every block
+// pays for its start, its tree and its barriers after two loads per thread.
 // One thread: two loads, one word of shared memory.
-// One warp: 4 sectors a load; whole warps drop out of the tree until 32
-//   values are left.
-// Launch: a block for every 2 * blockDim.x elements.
+// One warp: 4 sectors per load; whole warps drop out of the tree down to 32
+//   values. Launch: a block for every 2 * blockDim.x elements.
 __device__ __forceinline__ float treeSum(float sum) {  // in thread 0
   __shared__ float values[kThreadsPerBlock];
   const unsigned tid = threadIdx.x;
@@ -389,9 +150,11 @@ __global__ void reduceSequentialTwoLoads(const float* x, Index n,
   sum = treeSum(sum);
   if (threadIdx.x == 0) partials[blockIdx.x] = sum;
 }
+// end snippet
 
+// snippet: v4c-cascaded
 // v4c changes the way in: a fixed grid walks over the input, so a tree is paid
-// for once a block, however large n is.
+// for once per block, however large n is.
 // One thread: n / gridThreads() loads, summed in a register.
 // One warp: as v4. Launch: any grid.
 __device__ __forceinline__ float sumStrided(const float* x, Index n) {
@@ -404,6 +167,7 @@ __global__ void reduceCascaded(const float* x, Index n, float* partials) {
   const float sum = treeSum(sumStrided(x, n));
   if (threadIdx.x == 0) partials[blockIdx.x] = sum;
 }
+// end snippet
 
 // snippet: warp-reduce
 constexpr unsigned kFullMask = 0xffffffffu;  // all 32 lanes take part
@@ -418,17 +182,16 @@ __device__ __forceinline__ float warpReduceSum(float sum) {
 }
 // end snippet
 
-// v5 changes the end of the tree: one warp does the last six levels without a
-// barrier. Old slides do so on `volatile` shared memory; that is undefined
-// since the lanes of a warp may drift apart.
-// One thread: as v4c.
-// One warp: the first folds two values a lane and shuffles five times.
-// Launch: any grid; at least 64 threads a block.
+// snippet: v5-tail
+// v5 changes the end of the tree, as day 24's last rows do: one warp does the
+// last six levels without a barrier. Old slides do so on `volatile` shared
+// memory; that is undefined, since the lanes of a warp may drift apart.
+// One thread: as v4c. Launch: any grid; at least 64 threads per block.
+// One warp: the first folds two values per lane and shuffles five times.
 __global__ void reduceShuffleTail(const float* x, Index n, float* partials) {
   __shared__ float values[kThreadsPerBlock];
   const unsigned tid = threadIdx.x;
   float sum = sumStrided(x, n);
-  // snippet: v5-tail
   values[tid] = sum;
   __syncthreads();
   for (unsigned stride = blockDim.x / 2; stride > 32; stride /= 2) {
@@ -439,13 +202,13 @@ __global__ void reduceShuffleTail(const float* x, Index n, float* partials) {
     sum = warpReduceSum(values[tid] + values[tid + 32]);
     if (tid == 0) partials[blockIdx.x] = sum;
   }
-  // end snippet
 }
+// end snippet
 
+// snippet: v6-template
 // v6 changes what the compiler knows: the block size is a template argument,
 // so the tree has no loop, only its levels.
-// One thread, one warp: as v5. Launch: any grid, kThreads threads a block.
-// snippet: v6-template
+// One thread, one warp: as v5. Launch: any grid, kThreads threads per block.
 template <int kThreads>
 __device__ __forceinline__ float blockReduceSum(float sum) {  // in thread 0
   __shared__ float values[kThreads];
@@ -467,11 +230,11 @@ __global__ void reduceUnrolled(const float* x, Index n, float* partials) {
 }
 // end snippet
 
-// v7 changes the loads: 16 bytes each, a quarter as many.
-// One thread: n / (4 * gridThreads()) loads. How many of them it has under
-//   way is left to the compiler.
-// One warp: 512 bytes in a row, 16 sectors a load. Launch: as v6.
 // snippet: v7-load
+// v7 changes the loads: 16 bytes each, a quarter as many.
+// One thread: n / (4 * gridThreads()) loads. How many of them are under way
+//   at once is left to the compiler.
+// One warp: 512 bytes in a row, 16 sectors per load. Launch: as v6.
 __device__ __forceinline__ float sumOf(float4 v) {
   return (v.x + v.y) + (v.z + v.w);
 }
@@ -486,22 +249,23 @@ __device__ __forceinline__ float sumVectors(const float* x, Index n) {
   }
   return sum;
 }
-// end snippet
 
 template <int kThreads>
 __global__ void reduceVectorized(const float* x, Index n, float* partials) {
   const float sum = blockReduceSum<kThreads>(sumVectors(x, n));
   if (threadIdx.x == 0) partials[blockIdx.x] = sum;
 }
+// end snippet
 
-// v8 (launchTwoLaunches, below the kernels) folds v7's partials with one
-// block of v6: a second launch, which starts when the first has ended.
+// v8 (twoLaunches, below the kernels) folds v7's partials with one block of
+// v6: a second launch, which starts when the first has ended.
 
-// v8a changes who folds: every block adds its partial to the result, in the
-// order in which blocks finish, so rounding may differ from run to run.
+// snippet: atomic-finish
+// v8a changes who folds, by day 24's atomic finish: every block adds its
+// partial to the result, in the order in which blocks finish. Where a sum
+// rounds, its last bits change from launch to launch.
 // One thread: thread 0 of a block issues one atomic add.
 // One warp: as v7. Launch: as v7; *result is 0.
-// snippet: atomic-finish
 template <int kThreads>
 __global__ void reduceVectorizedAtomic(const float* x, Index n,
                                        float* result) {
@@ -510,22 +274,22 @@ __global__ void reduceVectorizedAtomic(const float* x, Index n,
 }
 // end snippet
 
+// snippet: v9-last-block
 // v9 changes who folds again: each block leaves its partial and takes a
 // ticket; the one with the last ticket folds all partials. Which lane adds
-// which partial, and when, does not depend on who is last: the same input
-// gives the same bits.
+// which partial, and when, does not depend on which block is last: on one
+// card the same input gives the same bits.
 // One thread: thread 0 of a block stores the partial and takes the ticket.
-// One warp: the first of the last block has 512 partials in flight.
+// One warp: the first of the last block has 32 * kBatch partials in flight.
 // Launch: as v7; *tickets is 0, and each launch leaves it so for the next.
-// snippet: v9-last-block
-// For the first warp of every block, with the block's sum in lane 0.
+template <int kBatch>  // for the first warp of a block, its sum in lane 0
 __device__ __forceinline__ void finishInLastBlock(float sum, float* partials,
                                                   unsigned* tickets,
                                                   float* result) {
   unsigned ticket = 0;
   if (threadIdx.x == 0) {
     partials[blockIdx.x] = sum;
-    // Release: whoever sees the ticket taken also sees the partial.
+    // Release: a thread that sees the ticket taken also sees the partial.
     // Acquire: this thread reads no partial before it has the ticket.
     cuda::atomic_ref<unsigned, cuda::thread_scope_device> counter(*tickets);
     ticket = counter.fetch_add(1, cuda::memory_order_acq_rel);
@@ -533,7 +297,6 @@ __device__ __forceinline__ void finishInLastBlock(float sum, float* partials,
   ticket = __shfl_sync(kFullMask, ticket, 0);
   if (ticket != gridDim.x - 1) return;
   __syncwarp();  // orders what lane 0 acquired before the other lanes' reads
-  constexpr int kBatch = 16;  // loads a lane before the first add
   sum = 0.0f;
 #pragma unroll 1
   for (unsigned i = threadIdx.x; i < gridDim.x; i += 32 * kBatch) {
@@ -557,514 +320,887 @@ template <int kThreads>
 __global__ void reduceLastBlock(const float* x, Index n, float* partials,
                                 unsigned* tickets, float* result) {
   const float sum = blockReduceSum<kThreads>(sumVectors(x, n));
-  if (threadIdx.x < 32) finishInLastBlock(sum, partials, tickets, result);
+  if (threadIdx.x < 32) finishInLastBlock<16>(sum, partials, tickets, result);
 }
 // end snippet
 
-// v10 changes how much is under way: independent loads, all issued before the
-// first add, from one whole wave of blocks. One guard covers a tile, so none
-// stands between the loads. __ldcs: each word is read once, so evict it first.
-// __launch_bounds__: 1024 threads an SM leave 64 registers a thread, room for
-// the loads. The blocks are larger than v9's: as many threads take fewer
-// tickets and leave fewer partials.
+// snippet: v10-in-flight
+// v9a, v9b and v10 change how much is under way, one step each.
+// v9a: kPerThread independent loads, all issued before the first add. One test
+//   covers a tile, so none stands between the loads. __launch_bounds__: 1024
+//   threads per SM leave each 64 registers, room for the loads.
+// v9b: __ldcs. Each word is read once, so its cache line is evicted first.
+// v10: larger blocks, a shape that follows n, at most one wave (inFlight).
+// All three sum a block by two stages of shuffles and one barrier instead of
+// a tree, and a block that is alone takes no ticket.
 // One thread: kPerThread loads of 16 bytes in flight.
 // One warp: kPerThread * 512 bytes in flight.
-// Launch: as v9; as many blocks as are resident at once, or fewer where n is
-//   small (launchInFlight). Only the last round of tiles leaves some idle.
-// snippet: v10-in-flight
-template <int kThreads, int kPerThread>
+// Launch: any grid of kThreads threads per block; tickets as v9.
+template <int kThreads>
+__device__ __forceinline__ float sumOfWarps(float sum) {  // in thread 0
+  __shared__ float warpSums[kThreads / 32];
+  const int tid = int(threadIdx.x);
+  sum = warpReduceSum(sum);
+  if (tid % 32 == 0) warpSums[tid / 32] = sum;
+  __syncthreads();
+  if (tid >= 32) return 0.0f;
+  return warpReduceSum(tid < kThreads / 32 ? warpSums[tid] : 0.0f);
+}
+
+template <int kThreads, int kPerThread, bool kStreaming, bool kWait = false>
 __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
     reduceInFlight(const float* x, Index n, float* partials, unsigned* tickets,
                    float* result) {
+#if __CUDA_ARCH__ >= 900
+  if (kWait) cudaGridDependencySynchronize();  // v11: before anything else
+#endif
   constexpr int kTile = kThreads * kPerThread;  // float4s
-  const float4* body = reinterpret_cast<const float4*>(x);
-  const Index tiles = vectorsIn(x, n) / kTile;
+  const float4* mine = reinterpret_cast<const float4*>(x) + threadIdx.x;
+  const Index vectors = vectorsIn(x, n);
+  const unsigned tiles = unsigned(vectors / kTile);
+  float4 values[kPerThread];
   float sum = 0.0f;
+  unsigned tile = blockIdx.x;
 #pragma unroll 1
-  for (Index tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-    float4 values[kPerThread];
+  for (; tile < tiles; tile += gridDim.x) {
 #pragma unroll
     for (int k = 0; k < kPerThread; ++k) {
-      values[k] = __ldcs(body + tile * kTile + k * kThreads + threadIdx.x);
+      const float4* from = mine + Index(tile) * kTile + k * kThreads;
+      values[k] = kStreaming ? __ldcs(from) : *from;
     }
 #pragma unroll
     for (int k = 0; k < kPerThread; ++k) sum += sumOf(values[k]);
   }
-  const Index done = 4 * kTile * tiles;  // floats; 0 where x is misaligned
-  sum += sumStrided(x + done, n - done);
-  sum = blockReduceSum<kThreads>(sum);
-  if (threadIdx.x < 32) finishInLastBlock(sum, partials, tickets, result);
+  if (const Index done = Index(tiles) * kTile; 4 * done < n) {
+    // One block takes the last tile, which is not full; then, as in v7, all
+    // take what no float4 covers.
+    const Index left = tile == tiles ? vectors - done - threadIdx.x : 0;
+#pragma unroll
+    for (int k = 0; k < kPerThread; ++k) {
+      values[k] = k * kThreads < left ? mine[done + k * kThreads]
+                                      : make_float4(0, 0, 0, 0);
+    }
+#pragma unroll
+    for (int k = 0; k < kPerThread; ++k) sum += sumOf(values[k]);
+#pragma unroll 1
+    for (Index i = 4 * vectors + gridThread(); i < n; i += gridThreads()) {
+      sum += x[i];
+    }
+  }
+  sum = sumOfWarps<kThreads>(sum);
+  if (gridDim.x == 1) {
+    if (threadIdx.x == 0) *result = sum;
+  } else if (threadIdx.x < 32) {
+    finishInLastBlock<kThreads / 32>(sum, partials, tickets, result);
+  }
 }
 // end snippet
 
-__global__ void doNothing() {}  // takes what any launch takes
+// ---- launches: each starts its row over x[0, n) and does not wait ---------
 
-// ---- input and CPU reference ----------------------------------------------
+const cudaStream_t kStream = cudaStreamPerThread;  // one that can be captured
+constexpr size_t kScratchBytes = 1 << 22;
 
-constexpr Index kExact = 1 << 24;  // floats hold every integer up to here
+struct Work {         // what a row may use
+  unsigned sms;       // multiprocessors of the card
+  unsigned wave;      // blocks of v10 that are resident at once
+  float* partials;    // one per block
+  unsigned* tickets;  // one counter, 0 between launches
+  void* library;      // its scratch memory
+  bool cooperative;   // a check: v10 is refused where a block has to wait
+} work;
 
-// Ones: one element dropped or read twice moves the sum by exactly one.
-// Position data: -2, -1, 1 or 2 by a hash of the index, so that the right
-// count from the wrong addresses fails too. A sum of m of these, chosen
-// without looking at them, strays from 0 by about 1.6 * sqrt(m): below 2^24
-// by far for every m here, so each partial sum is an exact integer, whatever
-// the order.
-enum class Pattern { ones, position };
-
-__host__ __device__ inline float valueAt(Pattern pattern, Index i) {
-  if (pattern == Pattern::ones) return 1.0f;
-  std::uint32_t h = std::uint32_t(i) * 0x9e3779b1u +
-                    std::uint32_t(std::uint64_t(i) >> 32) * 0x632be5abu;
-  h = (h ^ (h >> 15)) * 0x2545f491u;
-  h = (h ^ (h >> 13)) * 0xd1342543u;
-  const int v = int(h >> 30) - 2;  // -2, -1, 0, 1
-  return float(v + (v >= 0));
-}
-
-// The reference: the first n elements of a pattern, added in double.
-double sumCpu(Pattern pattern, Index n) {
-  double sum = 0.0;
-  for (Index i = 0; i < n; ++i) sum += valueAt(pattern, i);
-  return sum;
-}
-
-// Fills copy blockIdx.y, n floats, every second copy with minus the pattern:
-// a launch that reads its neighbour's copy or partials leaves a wrong sum.
-__global__ void fillInput(float* x, Index n, Index stride, Pattern pattern) {
-  const Index i = gridThread();
-  const float sign = blockIdx.y % 2 == 0 ? 1.0f : -1.0f;
-  if (i < n) x[blockIdx.y * stride + i] = sign * valueAt(pattern, i);
-}
-
-// Counts the i < n with x[i] != y[i]; NaN differs from everything.
-__global__ void countDifferences(const float* x, const float* y, Index n,
-                                 unsigned* count) {
-  const Index i = gridThread();
-  if (i < n && !(x[i] == y[i])) atomicAdd(count, 1u);
-}
-
-constexpr Index kPad = 1024;  // floats of poison behind a buffer
-constexpr Index kHuge = (Index(1) << 31) + 5;
-constexpr size_t kSpareBytes = size_t(64) << 20;  // partials, the driver
-
-size_t bytesOf(Index floats) { return size_t(floats) * sizeof(float); }
-
-// Blocks for n elements, so many a block; at least one.
+// Blocks for n elements, so many per block; at least one.
 unsigned gridOf(Index n, int perBlock) {
   return unsigned(std::max<Index>((n + perBlock - 1) / perBlock, 1));
 }
 
+template <auto kKernel>  // a thread for each float4 and for each float left
+void everyFloat4(const float* x, Index n, float* out) {
+  const unsigned grid = gridOf(n - 3 * vectorsIn(x, n), kThreadsPerBlock);
+  kKernel<<<grid, kThreadsPerBlock, 0, kStream>>>(x, n, out);
+}
+
+template <auto kKernel>
+void twoPerThread(const float* x, Index n, float* out) {
+  const unsigned grid = gridOf(n, 2 * kThreadsPerBlock);
+  kKernel<<<grid, kThreadsPerBlock, 0, kStream>>>(x, n, out);
+}
+
+template <auto kKernel>
+void fixedGrid(const float* x, Index n, float* out) {
+  kKernel<<<kBlocks, kThreadsPerBlock, 0, kStream>>>(x, n, out);
+}
+
+// snippet: v8-two-passes
+template <auto kFirst, auto kSecond>
+void twoLaunches(const float* x, Index n, float* out) {
+  constexpr int kThreads = kThreadsPerBlock;
+  kFirst<<<kBlocks, kThreads, 0, kStream>>>(x, n, work.partials);
+  kSecond<<<1, kThreads, 0, kStream>>>(work.partials, kBlocks, out);
+}
+// end snippet
+
+template <auto kKernel>
+void lastBlock(const float* x, Index n, float* out) {
+  kKernel<<<kBlocks, kThreadsPerBlock, 0, kStream>>>(x, n, work.partials,
+                                                     work.tickets, out);
+}
+
+// snippet: v11-dependent
+// v11 changes when v10 starts. A dependent launch does not wait until the
+// kernel before it is over: its blocks are placed as soon as the other's have
+// ended, while that one's writes may still be on their way. So v11 waits for
+// them before it touches memory: its input may be what the other wrote, and
+// partials and tickets are in use until then.
+// One thread, one warp: as v10, after cudaGridDependencySynchronize().
+// Launch: as v10, `early`; compute capability 9.0 and newer.
+using InFlight = void(const float*, Index, float*, unsigned*, float*);
+void launchInFlight(InFlight* kernel, unsigned grid, int threads, bool early,
+                    const float* x, Index n, float* out) {
+  cudaLaunchAttribute attribute = {};
+  attribute.id = work.cooperative
+                     ? cudaLaunchAttributeCooperative
+                     : cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.cooperative = 1;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(grid);
+  config.blockDim = dim3(unsigned(threads));
+  config.stream = kStream;
+  config.attrs = &attribute;
+  config.numAttrs = early || work.cooperative ? 1 : 0;
+  CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, x, n, work.partials,
+                                work.tickets, out));
+}
+// end snippet
+
+// snippet: v10-shape
+// Up to one large tile one block sums alone, before others could hand in their
+// partials. Above, an SM gets at most one tile, of the smallest size for which
+// the SMs suffice; from there on a wave of large blocks walks over the input.
+template <auto kSmall, auto kMiddle, auto kLarge, bool kEarly = false>
+void inFlight(const float* x, Index n, float* out) {
+  const unsigned small = gridOf(n, 4 * kThreadsSmall * kLoadsSmall);
+  const unsigned middle = gridOf(n, 4 * kThreadsInFlight * kLoadsSmall);
+  const unsigned large = gridOf(n, 4 * kThreadsInFlight * kLoads);
+  const bool alone = large == 1 && small > 1;
+  if (small <= work.sms && !alone) {
+    launchInFlight(kSmall, small, kThreadsSmall, kEarly, x, n, out);
+    return;
+  }
+  const bool suffice = middle <= work.sms;
+  const unsigned grid = suffice ? middle : std::min(large, work.wave);
+  launchInFlight(suffice ? kMiddle : kLarge, alone ? 1 : grid,
+                 kThreadsInFlight, kEarly, x, n, out);
+}
+template <auto kSmall, auto kMiddle, auto kLarge>
+constexpr auto dependent = inFlight<kSmall, kMiddle, kLarge, true>;
+// end snippet
+
+// snippet: library-call
+#ifdef LESSON_NO_CUB
+constexpr std::nullptr_t library = nullptr;
+#else  // below 2^31 n is given as an int: 32-bit offsets are the faster ones
+void library(const float* x, Index n, float* out) {
+  using cub::DeviceReduce;
+  size_t bytes = kScratchBytes;  // an error where it needs more
+  void* const temp = work.library;
+  CUDA_CHECK(n >> 31
+                 ? DeviceReduce::Sum(temp, bytes, x, out, n, kStream)
+                 : DeviceReduce::Sum(temp, bytes, x, out, int(n), kStream));
+}
+#endif
+// end snippet
+
+// snippet: yours
+#ifdef LESSON_YOURS
+// Your turn: right, and slow where n is small. Rewrite kernel and launch;
+// out[0] is the sum of x[0, n), and nobody has set it to 0.
+__global__ void reduceYours(const float* x, Index n, float* partials) {
+  const float sum = treeSum(sumStrided(x, n));
+  if (threadIdx.x == 0) partials[blockIdx.x] = sum;
+}
+
+template <auto kKernel>
+void yours(const float* x, Index n, float* out) {
+  constexpr int kThreads = kThreadsPerBlock;
+  kKernel<<<kBlocks, kThreads, 0, kStream>>>(x, n, work.partials);
+  kKernel<<<1, kThreads, 0, kStream>>>(work.partials, kBlocks, out);
+}
+#endif
+// end snippet
+
+// ---- the table of rows ----------------------------------------------------
+
+// snippet: row-table
+// What a row leaves. added, step and sum: one float; added adds it to what was
+// there; a step, between two sums, has no column in the tables of growth.
+enum class Leaves { copy, partials, added, step, sum };
+struct Row {
+  const char* label;
+  Leaves leaves;
+  void (*launch)(const float* x, Index n, float* out);
+  const char* kernels;
+  std::string whyNot = {};    // why this build or this card has no such row
+  std::string name() const {  // v10
+    return std::string(label).substr(0, std::string(label).find(' '));
+  }
+};
+#define ROW(label, leaves, launch, ...) \
+  { label, Leaves::leaves, launch<__VA_ARGS__>, #__VA_ARGS__ }
+
+constexpr int kB = kThreadsPerBlock, kFew = kLoadsSmall;
+constexpr int kS = kThreadsSmall, kI = kThreadsInFlight;
+const std::vector<Row> kRows = {
+    ROW("copy (ceiling)", copy, everyFloat4, copyFloats),
+    ROW("v4 two loads", partials, twoPerThread, reduceSequentialTwoLoads),
+    ROW("v4c cascaded", partials, fixedGrid, reduceCascaded),
+    ROW("v5 shuffle tail", partials, fixedGrid, reduceShuffleTail),
+    ROW("v6 template", partials, fixedGrid, reduceUnrolled<kB>),
+    ROW("v7 float4", partials, fixedGrid, reduceVectorized<kB>),
+    ROW("v8 two launches", sum, twoLaunches, reduceVectorized<kB>,
+        reduceUnrolled<kB>),
+    ROW("v8a atomic finish", added, fixedGrid, reduceVectorizedAtomic<kB>),
+    ROW("v9 last block", sum, lastBlock, reduceLastBlock<kB>),
+    ROW("v9a eight loads", step, lastBlock, reduceInFlight<kB, kLoads, false>),
+    ROW("v9b streaming loads", step, lastBlock,
+        reduceInFlight<kB, kLoads, true>),
+    ROW("v10 loads in flight", sum, inFlight, reduceInFlight<kS, kFew, false>,
+        reduceInFlight<kI, kFew, false>, reduceInFlight<kI, kLoads, true>),
+    ROW("v11 dependent launch", sum, dependent,
+        reduceInFlight<kS, kFew, false, true>,
+        reduceInFlight<kI, kFew, false, true>,
+        reduceInFlight<kI, kLoads, true, true>),
+    {"library", Leaves::sum, library, "cub::DeviceReduce::Sum"},
+#ifdef LESSON_YOURS
+    ROW("yours", sum, yours, reduceYours),
+#endif
+};
+// end snippet
+
+// ---- helpers: the same text, byte for byte, in every lesson ---------------
+template <typename... Args>
+std::string text(const char* format, Args... args) {  // printf into a string
+  char out[2048];
+  std::snprintf(out, sizeof(out), format, args...);
+  return out;
+}
+inline int failures = 0;  // every check is a gate, which counts its failures
+inline bool gate(const char* name, bool ok, const std::string& why) {
+  if (!ok) std::printf("FAILED %s: %s\n", name, why.c_str());
+  failures += !ok;
+  return ok;
+}
+using Skip = std::range_error;  // says why this machine cannot run the lesson
+template <typename T>
+struct DeviceArray {  // n elements of device memory, freed with the array
+  T* data = nullptr;
+  DeviceArray(size_t n) { CUDA_CHECK(cudaMalloc(&data, n * sizeof(T))); }
+  ~DeviceArray() { cudaFree(data); }
+  DeviceArray& operator=(DeviceArray&&) = delete;  // nor copied, nor moved
+};
+struct Device : cudaDeviceProp {
+  double peakGBs = 0.0;  // memory clock x 2 x bus width; 0: unknown
+};
+// Device 0, if it can run `kernel`, any kernel of this file; else throws Skip.
+// need: the lowest compute capability of the lesson, 75 for 7.5.
+inline Device openDevice(int need, const void* kernel) {
+  Device device{};
+  cudaFuncAttributes loaded;  // asking for them loads the machine code
+  int driver = 0, kHz = 0;
+  CUDA_CHECK(cudaDriverGetVersion(&driver));  // 0 where there is none
+  cudaError_t error = cudaGetDeviceProperties(&device, 0);
+  if (error == cudaSuccess) error = cudaFuncGetAttributes(&loaded, kernel);
+  const int found = device.major * 10 + device.minor;  // 0: no properties
+  const std::string versions = text(
+      "driver CUDA %d.%d, toolkit CUDA %d.%d", driver / 1000,
+      driver % 1000 / 10, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+  const std::pair<bool, std::string> refusals[] = {
+      {driver == 0,
+       "no NVIDIA driver found. Install it; or --gpus all (container), srun\n"
+       "  --gpus=1 (cluster), LD_LIBRARY_PATH=/usr/lib/wsl/lib (WSL)"},
+      {error == cudaErrorInsufficientDriver,
+       "the driver is too old. Update it, or use an older toolkit"},
+      {error == cudaErrorNoDevice, "no GPU found. Check CUDA_VISIBLE_DEVICES"},
+      {found == 0, "the driver does not work. Run nvidia-smi, repair it"},
+      {found < need,
+       text("%s is sm_%d. Use sm_%d or newer", device.name, found, need)},
+      {error == cudaErrorMemoryAllocation, "the GPU's memory is full"},
+      {error == cudaErrorDevicesUnavailable, "the GPU is taken. Wait for it"},
+      {error != cudaSuccess,
+       text("no code for %s. Rebuild with -arch=sm_%d", device.name, found)}};
+  for (const auto& [refused, why] : refusals)
+    if (refused)
+      throw Skip(why + " (" + cudaGetErrorName(error) + ")\n  " + versions);
+  CUDA_CHECK(cudaDeviceGetAttribute(&kHz, cudaDevAttrMemoryClockRate, 0));
+  device.peakGBs = kHz * 2e3 * device.memoryBusWidth / 8 / 1e9;
+  std::printf("%s, compute capability %.1f, %d SMs, L2 %.1f MB\n%s, ",
+              device.name, found / 10.0, device.multiProcessorCount,
+              device.l2CacheSize / 1e6, versions.c_str());
+  std::printf("peak %.0f GB/s (memory clock x 2 x bus width; 0: unknown)\n%s",
+              device.peakGBs, kQuick ? "LESSON_QUICK: no time counts.\n" : "");
+  return device;
+}
+// Copies to walk over, so that 4 x L2 passes between two reads of the same.
+inline int copiesBeyondL2(const Device& device, size_t bytes) {
+  return 2 + int(4 * size_t(device.l2CacheSize) / std::max<size_t>(bytes, 1));
+}
+
+// snippet: time-kernel
+struct Timing {
+  double ms = 0.0;      // per launch: the median of the batches
+  double spread = 0.0;  // (slowest - fastest batch) / median
+  int launches = 0;     // in all, the warm-up included
+};
+constexpr int kMaxLaunches = 1 << 15, kBatches = kQuick ? 3 : 9;
+constexpr double kBatchMs = kQuick ? 1 : 5, kWarmUpMs = kQuick ? 5 : 50;
+// Times launch(i), which starts launch i = 0, 1, 2, ... in `stream`; i chooses
+// the copy of the input, so that nothing has to come from L2.
+template <typename Launch>
+Timing timeKernel(Launch launch, cudaStream_t stream = nullptr,
+                  double batchMs = kBatchMs) {  // about
+  using namespace std::chrono;
+  Timing timing;
+  cudaEvent_t start, stop;
+  for (cudaEvent_t* e : {&start, &stop}) CUDA_CHECK(cudaEventCreate(e));
+  double ms[kBatches] = {}, host[kBatches] = {};  // per launch, two clocks
+  auto batch = [&](int count, int k) {  // returns the batch's milliseconds
+    float elapsed = 0.0f;
+    const int before = timing.launches;
+    const auto from = steady_clock::now();
+    CUDA_CHECK(cudaEventRecord(start, stream));
+    for (int i = 0; i < count; ++i) launch(timing.launches++);
+    CUDA_CHECK(cudaGetLastError());
+    CUDA_CHECK(cudaEventRecord(stop, stream));
+    CUDA_CHECK(cudaEventSynchronize(stop));
+    const duration<double, std::milli> all = steady_clock::now() - from;
+    CUDA_CHECK(cudaEventElapsedTime(&elapsed, start, stop));
+    ms[k] = double(elapsed) / count;
+    host[k] = all.count() / (timing.launches - before);
+    return all.count();
+  };
+  int count = 1;  // leaves launches for the timed batches, and one more
+  const double warmUpMs = std::min(kWarmUpMs, 10 * batchMs);  // clocks rise
+  for (double warm = 0.0, last = 0.0; warm < warmUpMs || last < batchMs;) {
+    warm += last = batch(count, 0);
+    const int next = last < batchMs ? 2 * count : count;
+    if (timing.launches + (kBatches + 1) * next > kMaxLaunches) break;
+    count = next;
+  }
+  for (int k = 0; k < kBatches; ++k) batch(count, k);
+  for (double* values : {ms, host}) std::sort(values, values + kBatches);
+  timing.ms = ms[kBatches / 2];
+  timing.spread = (ms[kBatches - 1] - ms[0]) / timing.ms;
+  const double most = 1.01 * host[kBatches / 2];  // a short batch shows little
+  gate("clock",  // the GPU may be shared: the fastest batch by the host counts
+       most * count < 1 || (timing.ms < most && timing.ms > host[0] / 2),
+       text("%g ms per launch, by the host %g", timing.ms, most));
+  for (cudaEvent_t e : {start, stop}) CUDA_CHECK(cudaEventDestroy(e));
+  return timing;
+}
+// end snippet
+
+inline std::string percent(double part, double whole) {
+  return whole > 0.0 ? text("%.1f", 100 * part / whole) : "n/a";
+}
+// Time of the row above over this row's; "~" where the spread hides it.
+inline std::string timesAbove(const Timing& above, const Timing& row) {
+  if (above.ms == 0.0 || row.ms == 0.0) return "n/a";
+  const double times = above.ms / row.ms;
+  const bool clear = std::abs(times - 1) > std::max(above.spread, row.spread);
+  return text(clear ? "%.2f" : "~%.2f", times);
+}
+using Labels = std::vector<std::string>;
+inline Labels wantedRows, printedRows;
+inline bool has(const Labels& rows, const std::string& label) {
+  return std::count(rows.begin(), rows.end(), label) > 0;
+}
+struct Table {  // the columns of every lesson, then its own, `heading`
+  double peakGBs, copyGBs = 0.0;  // 0: n/a
+  Table(const Device& device, const char* heading) : peakGBs(device.peakGBs) {
+    std::printf("%-38s%10s%9s%9s%9s%9s%s\n", "row", "ms", "spread", "GB/s",
+                "% copy", "% peak", heading);
+  }
+  void line(const std::string& label, const std::string& rest) const {
+    std::printf("%-38s  %s\n", label.c_str(), rest.c_str());
+    printedRows.push_back(label);
+  }
+  // bytes: what one launch has to read and write. Returns GB/s.
+  double print(const std::string& label, const Timing& timing, double bytes,
+               const std::string& own) {
+    const double gbs = bytes / timing.ms / 1e6;
+    if (label == "copy (ceiling)") copyGBs = gbs;
+    line(label, text("%8.4f%8.1f%%%9.1f%9s%9s%s", timing.ms,
+                     100 * timing.spread, gbs, percent(gbs, copyGBs).c_str(),
+                     percent(gbs, peakGBs).c_str(), own.c_str()));
+    gate("rate", peakGBs == 0.0 || gbs < 1.02 * peakGBs, label);
+    return gbs;
+  }
+};
+
+// Runs the rows {label, kernel} that the command line names, or all. Returns 0
+// (passed), 1 (failed, or output was lost), 2 (no such row) or 77 (skipped).
+using Rows = std::vector<std::pair<std::string, std::string>>;
+inline int runLesson(int argc, char** argv, const char* duration,
+                     const Rows& rows, void (*lesson)()) {
+  std::string list =
+      text("Usage: %s [ROW...]; all rows take %s.\n", argv[0], duration) +
+      "ROW: a label, its first word, or its beginning:\n";
+  for (const auto& [label, kernel] : rows)
+    list += text("  %-38s  %s\n", label.c_str(), kernel.c_str());
+  auto want = [&](const std::string& start) {  // "\n" ends every label
+    const size_t before = wantedRows.size();
+    for (const auto& [label, kernel] : rows)
+      if ((label + "\n").rfind(start, 0) == 0) wantedRows.push_back(label);
+    return wantedRows.size() > before;
+  };
+  auto end = [](int code, const std::string& last) {  // 1: output was lost
+    std::printf("%s", last.c_str());
+    if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return code;
+    std::fprintf(stderr, "FAILED: the output could not be written.\n");
+    return 1;
+  };
+  if (argc == 1) want("");
+  for (int k = 1; k < argc; ++k) {
+    const std::string word = argv[k];
+    if (word == "--help" || word == "--list") return end(0, list);
+    if (!word.empty() && (want(word + "\n") || want(word + " ") || want(word)))
+      continue;
+    std::fprintf(stderr, "No row '%s'. %s", word.c_str(), list.c_str());
+    return 2;
+  }
+  bool skipped = false;
+  try {
+    lesson();
+    for (const std::string& label : wantedRows)
+      gate("rows-printed", has(printedRows, label), label);
+  } catch (const std::exception& error) {
+    const bool full = cudaGetLastError() == cudaErrorMemoryAllocation;
+    skipped = full || dynamic_cast<const Skip*>(&error);
+    gate("cuda-call", skipped, error.what());
+    std::fflush(stdout);
+    if (skipped) std::fprintf(stderr, "SKIPPED: %s\n", error.what());
+    if (full) std::fprintf(stderr, "  Free memory, or lower the constants.\n");
+  }
+  if (failures > 0) return end(1, text("\n%d checks FAILED.\n", failures));
+  return skipped ? end(77, "") : end(0, "\nAll checks passed.\n");
+}
+// ---- end of helpers -------------------------------------------------------
+
+// ---- input and CPU reference ----------------------------------------------
+
+// ones: an element dropped or read twice moves the sum by exactly one.
+// position: 1/64 to 64/64 with a sign, by a hash of the index: the right count
+// from the wrong addresses fails, and so do whole numbers and 16-bit floats.
+// kSeed makes a period add up to 0, so that sums stay small: below 300 over
+// neighbours, below 2^15 over what a thread, a block or a fold adds up. A
+// float holds every multiple of 1/64 up to 2^18: no order rounds.
+// uneven: values in [0, 1) whose sum has to round.
+enum class Pattern { ones, position, uneven };
+constexpr Index kExact = 1 << 24;  // floats hold every integer up to here
+constexpr Index kPeriod = 100003;  // a prime
+constexpr std::uint32_t kSeed = 22760;
+
+__host__ __device__ inline float valueAt(Pattern pattern, Index i) {
+  if (pattern == Pattern::ones) return 1.0f;
+  std::uint32_t h = std::uint32_t(i % kPeriod) * 0x9e3779b1u + kSeed;
+  h = (h ^ (h >> 15)) * 0x2545f491u;
+  h = (h ^ (h >> 13)) * 0xd1342543u;
+  if (pattern == Pattern::uneven) return float(h >> 8) / float(kExact);
+  return float(1 + (h >> 25 & 63)) / (h >> 31 ? -64.0f : 64.0f);
+}
+
+// snippet: reference
+// The reference: elements [first, first + n), added in double, which rounds
+// nothing here. One period is added up value by value, once.
+double sumCpu(Pattern pattern, Index first, Index n) {
+  if (pattern == Pattern::ones) return double(n);
+  static double upTo[kPeriod + 1];  // sums of the first 0, 1, 2, ...
+  for (Index i = 0, end = upTo[1] == 0.0 ? kPeriod : 0; i < end; ++i) {
+    upTo[i + 1] = upTo[i] + valueAt(Pattern::position, i);
+  }
+  const Index end = first + n;
+  return double(end / kPeriod - first / kPeriod) * upTo[kPeriod] +
+         upTo[end % kPeriod] - upTo[first % kPeriod];
+}
+// end snippet
+
+// Fills copy blockIdx.y, or counts in *wrong where x differs from copy
+// `which`; NaN differs from everything. Each copy starts at another place in
+// the pattern: a launch that reads another one, or another launch's partials,
+// leaves a wrong sum.
+constexpr Index kShift = 7919;
+__global__ void fillInput(float* x, Index n, Index stride, Pattern pattern,
+                          Index which, unsigned* wrong) {
+  const Index i = gridThread(), copy = which + blockIdx.y;
+  if (i >= n) return;
+  const float value = valueAt(pattern, copy * kShift + i);
+  if (!wrong) x[copy * stride + i] = value;
+  if (wrong && !(x[i] == value)) atomicAdd(wrong, 1u);
+}
+
+constexpr Index kPad = 256;  // floats behind a buffer
+constexpr Index kHuge = (Index(1) << 32) + (1 << 20) + 5;
+
+size_t bytesOf(Index floats) { return size_t(floats) * sizeof(float); }
+void fillBytes(void* d_x, int byte, size_t bytes) {
+  CUDA_CHECK(cudaMemsetAsync(d_x, byte, bytes, kStream));
+}
 template <typename T>
 std::vector<T> readBack(const T* d_x, Index n) {
-  std::vector<T> h_x(static_cast<size_t>(n));
-  CUDA_CHECK(cudaMemcpy(h_x.data(), d_x, size_t(n) * sizeof(T),
-                        cudaMemcpyDeviceToHost));
+  std::vector<T> h_x(size_t{0} + n);
+  CUDA_CHECK(cudaMemcpyAsync(h_x.data(), d_x, h_x.size() * sizeof(T),
+                             cudaMemcpyDeviceToHost, kStream));
+  CUDA_CHECK(cudaStreamSynchronize(kStream));
   return h_x;
 }
 
 // Copies of n floats of a pattern, 3.4e38 behind each (no poison, so that a
-// copy of it shows); the first lies `shift` floats past a boundary.
+// copy of it shows); the first starts `past` floats past a 16-byte boundary.
 struct Input {
-  Index n;
-  int copies;
+  Pattern pattern;
+  Index n, stride;
+  int copies, next = 0;  // next: the copy that the next launch reads
   DeviceArray<float> memory;
   float* first;
-  double sum;  // of the first copy
   static Index strideOf(Index n) { return (n / kPad + 2) * kPad; }
-  Input(Pattern pattern, Index length, int count, int shift = 0)
-      : n(length), copies(count), memory(size_t(strideOf(n) * count)) {
-    first = memory.data + shift;
-    sum = sumCpu(pattern, n);
-    CUDA_CHECK(cudaMemset(memory.data, 0x7f, bytesOf(strideOf(n) * copies)));
-    fillInput<<<dim3(gridOf(n, 256), unsigned(copies)), 256>>>(
-        first, n, strideOf(n), pattern);
+  Input(Pattern of, Index length, int count, int past = 0)
+      : pattern(of),
+        n(length),
+        stride(strideOf(n)),
+        copies(count),
+        memory(size_t(stride * copies)),
+        first(memory.data + past) {
+    const dim3 grid(gridOf(n, 256), unsigned(copies));
+    fillBytes(memory.data, 0x7f, bytesOf(stride * copies));
+    fillInput<<<grid, 256, 0, kStream>>>(first, n, stride, pattern, 0,
+                                         nullptr);
     CUDA_CHECK(cudaGetLastError());
-    gate("position-data",
-         pattern == Pattern::ones || std::abs(sum) < kExact / 16,
-         "the sum of %lld values is %.1f", static_cast<long long>(n), sum);
+    gate("position-data", of != Pattern::position || std::abs(want(0)) < 300,
+         text("n = %.0f adds up to %g", double(n), want(0)));
   }
-  const float* copy(int i) const { return first + i % copies * strideOf(n); }
-  double want(int i) const { return i % copies % 2 == 0 ? sum : -sum; }
+  const float* copy(int i) const { return first + i % copies * stride; }
+  double want(int i) const { return sumCpu(pattern, i % copies * kShift, n); }
 };
-
-// ---- launches: how each row is started ------------------------------------
-
-struct Work {           // what a row may use beside its input and output
-  int wave;             // blocks of v10 that are resident at once
-  float* partials;      // one a block
-  unsigned* tickets;    // one counter, 0 between launches
-  void* libraryTemp;    // the library's scratch memory
-  size_t libraryBytes;  // and its size
-};
-
-// Each starts its row over x[0, n) and returns how many floats it leaves in
-// out. Nothing is allocated and nothing waits.
-Index launchCopy(const Work&, const float* x, Index n, float* out) {
-  const unsigned grid = gridOf(n - 3 * vectorsIn(x, n), kThreadsPerBlock);
-  copyFloats<<<grid, kThreadsPerBlock>>>(x, n, out);
-  return n;
-}
-
-Index launchTwoLoads(const Work&, const float* x, Index n, float* out) {
-  const unsigned grid = gridOf(n, 2 * kThreadsPerBlock);
-  reduceSequentialTwoLoads<<<grid, kThreadsPerBlock>>>(x, n, out);
-  return grid;
-}
-
-template <void (*kKernel)(const float*, Index, float*)>
-Index launchFixedGrid(const Work&, const float* x, Index n, float* out) {
-  kKernel<<<kBlocks, kThreadsPerBlock>>>(x, n, out);
-  return kBlocks;
-}
-
-// snippet: v8-two-passes
-Index launchTwoLaunches(const Work& work, const float* x, Index n,
-                        float* out) {
-  constexpr int kThreads = kThreadsPerBlock;
-  reduceVectorized<kThreads><<<kBlocks, kThreads>>>(x, n, work.partials);
-  reduceUnrolled<kThreads><<<1, kThreads>>>(work.partials, kBlocks, out);
-  return 1;
-}
-// end snippet
-
-Index launchAtomic(const Work&, const float* x, Index n, float* out) {
-  reduceVectorizedAtomic<kThreadsPerBlock>
-      <<<kBlocks, kThreadsPerBlock>>>(x, n, out);
-  return 1;
-}
-
-Index launchLastBlock(const Work& work, const float* x, Index n, float* out) {
-  reduceLastBlock<kThreadsPerBlock>
-      <<<kBlocks, kThreadsPerBlock>>>(x, n, work.partials, work.tickets, out);
-  return 1;
-}
-
-Index launchInFlight(const Work& work, const float* x, Index n, float* out) {
-  const unsigned tiles = gridOf(n / 4, kThreadsInFlight * kLoads);
-  reduceInFlight<kThreadsInFlight, kLoads>
-      <<<std::min(tiles, unsigned(work.wave)), kThreadsInFlight>>>(
-          x, n, work.partials, work.tickets, out);
-  return 1;
-}
-
-#ifndef LESSON_NO_CUB
-Index launchLibrary(const Work& work, const float* x, Index n, float* out) {
-  // snippet: library-call
-  size_t bytes = work.libraryBytes;
-  CUDA_CHECK(cub::DeviceReduce::Sum(work.libraryTemp, bytes, x, out, n));
-  // end snippet
-  return 1;
-}
-#endif
-
-// ---- the table of rows ----------------------------------------------------
-
-// What a row leaves. added: one float, added to what was there, in an order
-// that may change from launch to launch. total rows stand in the second table.
-enum class Leaves { copy, partials, total, added };
-constexpr const char* kLeft[] = {"n floats", "partials", "one float",
-                                 "one float"};
-
-struct Row {
-  const char* label;
-  Leaves leaves;
-  Index (*launch)(const Work&, const float* x, Index n, float* out);
-  bool oneFloat() const { return leaves >= Leaves::total; }
-  std::uint32_t before() const {  // a word of the output before a launch
-    return leaves == Leaves::added ? 0 : 0xffffffffu;
-  }
-};
-
-constexpr Row kRows[] = {
-    {"copy (ceiling)", Leaves::copy, launchCopy},
-    {"v4 two loads", Leaves::partials, launchTwoLoads},
-    {"v4c cascaded", Leaves::partials, launchFixedGrid<reduceCascaded>},
-    {"v5 shuffle tail", Leaves::partials, launchFixedGrid<reduceShuffleTail>},
-    {"v6 template", Leaves::partials,
-     launchFixedGrid<reduceUnrolled<kThreadsPerBlock>>},
-    {"v7 float4", Leaves::partials,
-     launchFixedGrid<reduceVectorized<kThreadsPerBlock>>},
-    {"v8 two launches", Leaves::total, launchTwoLaunches},
-    {"v8a atomic finish", Leaves::added, launchAtomic},
-    {"v9 last block", Leaves::total, launchLastBlock},
-    {"v10 loads in flight", Leaves::total, launchInFlight},
-#ifndef LESSON_NO_CUB
-    {"library", Leaves::total, launchLibrary},
-#endif
-};
-constexpr int kRowCount = int(std::size(kRows));
 
 // ---- checks ---------------------------------------------------------------
 
-// Runs a row on poisoned memory: once, or timed where `timing` is given. A row
-// of one float leaves launch i in word i, and each word must be its sum; of
-// other rows the last launch is compared. Nothing may be written behind.
-bool runsRight(const Row& row, const Work& work, const Input& input,
-               Timing* timing = nullptr) {
-  const Index room = std::max<Index>({input.n, kMaxLaunches, kBlocks}) + kPad;
-  DeviceArray<float> out(static_cast<size_t>(room));
-  CUDA_CHECK(cudaMemset(out.data, int(row.before() & 0xff), bytesOf(room)));
-  CUDA_CHECK(
-      cudaMemset(work.partials, 0xff, bytesOf(std::max(kBlocks, work.wave))));
-  Index left = 0;
+// snippet: graph-clock
+// Times `launch` without what it costs the host: a graph holds `sums` of them.
+template <typename Launch>
+Timing timeGraph(Launch launch, int sums, double batchMs) {
+  cudaGraph_t graph;
+  cudaGraphExec_t exec;
+  const auto mode = cudaStreamCaptureModeThreadLocal;
+  CUDA_CHECK(cudaStreamBeginCapture(kStream, mode));
+  for (int i = 0; i < sums; ++i) launch(i);
+  CUDA_CHECK(cudaStreamEndCapture(kStream, &graph));
+  CUDA_CHECK(cudaGraphInstantiate(&exec, graph, 0));
+  const auto start = [&](int) { CUDA_CHECK(cudaGraphLaunch(exec, kStream)); };
+  Timing timing = timeKernel(start, kStream, batchMs);
+  timing.ms /= sums;
+  timing.launches = sums;
+  CUDA_CHECK(cudaGraphExecDestroy(exec));
+  CUDA_CHECK(cudaGraphDestroy(graph));
+  return timing;
+}
+// end snippet
+
+// Runs a row on poisoned memory: once, or timed where `timing` is given, from
+// a graph where `sums` is. A row of one float leaves launch i in word i, and
+// each must be its sum; of other rows the last launch is compared. Nothing may
+// be written behind.
+bool runsRight(const Row& row, Input& input, Timing* timing = nullptr,
+               double batchMs = kBatchMs, int sums = 0) {
+  const bool isCopy = row.leaves == Leaves::copy;
+  const bool oneFloat = row.leaves >= Leaves::added;
+  const int before = row.leaves == Leaves::added ? 0 : -1;  // -1: NaN
+  Index left = isCopy ? input.n : kBlocks;                  // floats
+  if (row.launch == kRows[1].launch) left = gridOf(input.n, 2 * kB);  // v4
+  const Index room = kPad + (oneFloat ? kMaxLaunches : left);
+  DeviceArray<float> out(size_t{0} + room);
+  fillBytes(out.data, before, bytesOf(room));
+  fillBytes(work.partials, 0xff, kScratchBytes);
   const auto launch = [&](int i) {
-    left = row.launch(work, input.copy(i), input.n,
-                      row.oneFloat() ? out.data + i : out.data);
+    float* const word = oneFloat ? out.data + i : out.data;
+    row.launch(input.copy(input.next + i), input.n, word);
   };
+  int launches = 1;
   if (timing) {
-    *timing = timeKernel(launch);
-    if (row.oneFloat()) left = timing->launches;
+    *timing = sums ? timeGraph(launch, sums, batchMs)
+                   : timeKernel(launch, kStream, batchMs);
+    launches = timing->launches;
   } else {
     launch(0);
     CUDA_CHECK(cudaGetLastError());
   }
+  if (oneFloat) left = launches;
 
-  const int last = timing ? timing->launches - 1 : 0;
-  double want = input.want(last), got = want;  // of many sums the wrong one
-  if (row.leaves == Leaves::copy) {
-    DeviceArray<unsigned> d_count(1);
-    CUDA_CHECK(cudaMemset(d_count.data, 0, sizeof(unsigned)));
-    countDifferences<<<gridOf(left, 256), 256>>>(input.copy(last), out.data,
-                                                 left, d_count.data);
-    CUDA_CHECK(cudaGetLastError());
-    got += readBack(d_count.data, 1)[0];
-  } else if (row.oneFloat()) {
-    const std::vector<float> sums = readBack(out.data, left);
-    for (int i = 0; i <= last; ++i) {
-      if (sums[size_t(i)] == input.want(i)) continue;
-      got = sums[size_t(i)];
-      want = input.want(i);
-    }
-  } else {
-    got = 0.0;
-    for (float partial : readBack(out.data, left)) got += partial;
+  // snippet: one-check
+  const int last = input.next + launches - 1;
+  double want = input.want(last), got = isCopy ? want : 0.0;
+  if (isCopy) {
+    DeviceArray<unsigned> wrong(1);
+    fillBytes(wrong.data, 0, sizeof(unsigned));
+    fillInput<<<gridOf(left, 256), 256, 0, kStream>>>(
+        out.data, left, 0, input.pattern, last % input.copies, wrong.data);
+    got += readBack(wrong.data, 1)[0];
   }
-  const long long n = input.n;
-  bool ok = gate("total", got == want, "%s, n = %lld: %.1f, not %.1f",
-                 row.label, n, got, want);
-  const auto words = reinterpret_cast<const std::uint32_t*>(out.data);
-  const std::vector<std::uint32_t> behind = readBack(words + left, kPad);
-  ok &= gate("nothing-behind",
-             std::count(behind.begin(), behind.end(), row.before()) == kPad,
-             "%s, n = %lld wrote behind its output", row.label, n);
-  ok &= gate("tickets-reset", readBack(work.tickets, 1)[0] == 0,
-             "%s, n = %lld left tickets behind", row.label, n);
+  const std::vector<float> words = readBack(out.data, isCopy ? 0 : left);
+  for (size_t i = 0; i < words.size(); ++i) {
+    got = oneFloat ? words[i] : got + words[i];
+    if (oneFloat) want = input.want(input.next + int(i));
+    if (oneFloat && !(got == want)) break;  // this launch is wrong
+  }
+  bool ok = gate("total", got == want,
+                 text("%s, n = %.0f: %.6f, not %.6f", row.label,
+                      double(input.n), got, want));
+  // end snippet
+  const auto behind = readBack(reinterpret_cast<int*>(out.data) + left, kPad);
+  const auto kept = std::count(behind.begin(), behind.end(), before);
+  ok &= gate("nothing-behind", kept == kPad, row.label);
+  ok &= gate("tickets-reset", readBack(work.tickets, 1)[0] == 0, row.label);
+  input.next = (input.next + launches) % input.copies;
   return ok;
 }
 
-// ---- first table: the ladder ----------------------------------------------
-
-// A rate as a share of a ceiling, 7 columns wide; n/a where there is none.
-std::string percent(double rate, double ceiling) {
-  char text[16];
-  std::snprintf(text, sizeof(text), "%6.1f%%", 100 * rate / ceiling);
-  return ceiling > 0.0 ? text : "    n/a";
+// How many different results 20 launches over the same values leave.
+int resultsOf(const Row& row, const Input& uneven) {
+  constexpr int kLaunches = 20;
+  DeviceArray<float> out(kLaunches);
+  fillBytes(out.data, 0, bytesOf(kLaunches));
+  for (int i = 0; i < kLaunches; ++i) {
+    row.launch(uneven.first, uneven.n, out.data + i);
+  }
+  const std::vector<float> sums = readBack(out.data, kLaunches);
+  return int(std::set<float>(sums.begin(), sums.end()).size());
 }
 
-void printLadder(const Device& device, const Work& work) {
-  const Input ones(Pattern::ones, std::min(kElems, kExact - 1), 1);
-  const Input input(Pattern::position, kElems,
-                    copiesBeyondL2(device, bytesOf(kElems)));
+// ---- the ladder -----------------------------------------------------------
+
+void printLadder(const Device& device, const std::vector<Row>& rows) {
+  Input ones(Pattern::ones, std::min(kElems, kExact - 1), 1);
+  Input uneven(Pattern::uneven, std::min(kElems, kExact), 1);
   const double bytes = double(bytesOf(kElems));
+  const int copies = copiesBeyondL2(device, bytesOf(kElems));
+  Input input(Pattern::position, kElems, copies);
   std::printf(
-      "\n%lld floats (%.0f MB), %d copies in turn\n"
-      "v4 to v9: %d threads a block; v4c to v9: %d blocks\n"
-      "v10: %d threads a block, at most %d blocks\n\n"
-      "%-20s %9s %7s %7s %7s %7s  leaves\n",
-      static_cast<long long>(kElems), bytes / 1e6, input.copies,
-      kThreadsPerBlock, kBlocks, kThreadsInFlight, work.wave, "row", "ms",
-      "spread", "GB/s", "% copy", "% peak");
-  int printed = 0;
-  double copyRate = 0.0, bestRate = 0.0;
-  std::string noGain;  // rows that the one above beats, or noise hides
+      "v4 to v9b: %d threads per block; v4c to v9b: %d blocks\n"
+      "v10, v11: %d threads per block, at most %u blocks\n\n"
+      "The ladder: %.0f floats, %d copies in turn\n",
+      kThreadsPerBlock, kBlocks, kThreadsInFlight, work.wave, double(kElems),
+      copies);
+  Table table(device, "  x above  results  leaves");
   Timing above;
-  for (const Row& row : kRows) {
-    CUDA_CHECK(cudaProfilerStart());  // a profiler records this run
-    bool right = runsRight(row, work, input);
-    CUDA_CHECK(cudaProfilerStop());
-    right = runsRight(row, work, ones) && right;
-    Timing timing;
-    if (!right || !runsRight(row, work, input, &timing)) continue;
-
+  for (const Row& row : rows) {
     const bool isCopy = row.leaves == Leaves::copy;
-    const double rate = (isCopy ? 2 : 1) * bytes / (timing.ms * 1e6);
-    if (isCopy) copyRate = rate;
-    bestRate = std::max(bestRate, rate);
-    const double noise = std::max(timing.spread, above.spread);
-    if (above.ms > 0.0 && row.label[0] == 'v' &&
-        !(timing.ms < above.ms * (1 - noise))) {
-      noGain += ' ';
-      noGain.append(row.label, std::strcspn(row.label, " "));
+    Timing timing;
+    CUDA_CHECK(cudaProfilerStart());  // a profiler records this run
+    bool right = row.whyNot.empty() && runsRight(row, input);
+    CUDA_CHECK(cudaProfilerStop());
+    right = right && runsRight(row, ones) && runsRight(row, input, &timing);
+    if (right) {
+      std::string own = isCopy ? "-  n floats" : "-  partials";
+      if (row.leaves >= Leaves::added) {
+        const int results = resultsOf(row, uneven);
+        own = text("%d  one float", results);
+        gate(
+            "same-bits",
+            results == 1 || row.leaves == Leaves::added || row.label[0] != 'v',
+            row.label);
+      }
+      const std::string times = timesAbove(above, timing);
+      table.print(row.label, timing, (isCopy ? 2 : 1) * bytes,
+                  text("%9s%20s", times.c_str(), own.c_str()));
+    } else {
+      const bool wrong = row.whyNot.empty();
+      table.line(row.label, wrong ? "WRONG, not timed" : row.whyNot);
     }
-    if (!isCopy) above = timing;
-    std::printf("%-20s %9.4f %6.1f%% %7.0f %s %s  %s\n", row.label, timing.ms,
-                100 * timing.spread, rate, percent(rate, copyRate).c_str(),
-                percent(rate, device.peakGBs).c_str(), kLeft[int(row.leaves)]);
-    ++printed;
+    if (!isCopy) above = timing;  // no sum is compared with the copy
   }
-  gate("rows-printed", printed == kRowCount, "%d of %d", printed, kRowCount);
-#ifdef LESSON_NO_CUB
-  std::printf("LESSON_NO_CUB or CUDA before 12.2: no library row.\n");
-#endif
-
-  DeviceArray<float> out(static_cast<size_t>(kElems));
-  const Timing driver = timeKernel([&](int i) {
-    CUDA_CHECK(cudaMemcpyAsync(out.data, input.copy(i), bytesOf(kElems),
-                               cudaMemcpyDeviceToDevice));
-  });
-  const double driverRate = 2 * bytes / (driver.ms * 1e6);
   std::printf(
-      "\nGB/s counts 4n bytes read, and for the copy 4n written as well.\n"
-      "cudaMemcpyAsync of the same bytes: %.4f ms, %.0f GB/s; the copy row\n"
-      "reaches %.2f of it.\n",
-      driver.ms, driverRate, copyRate / driverRate);
-  if (bestRate > copyRate) {
-    std::printf(
-        "Rows above 100 %% of copy only read; half of the copy's bytes are\n"
-        "writes. Their ceiling is the peak.\n");
-  }
-  std::printf("Not faster than the row above by more than the spread:%s.\n",
-              noGain.empty() ? " none" : noGain.c_str());
+      "\nGB/s counts 4n bytes read, and for the copy 4n written as well. What "
+      "only reads\ncan pass the copy; its ceiling is the peak. results: how "
+      "many different ones 20\nlaunches over values that round leave.\n");
+  if (table.copyGBs == 0.0) return;
+  DeviceArray<float> out(size_t{kElems});
+  const auto driverCopy = [&](int i) {
+    CUDA_CHECK(cudaMemcpyAsync(out.data, input.copy(i), bytesOf(kElems),
+                               cudaMemcpyDeviceToDevice, kStream));
+  };
+  const double ms = timeKernel(driverCopy, kStream).ms;
+  const double share = table.copyGBs * ms * 1e6 / (2 * bytes);
+  std::printf("The copy row reaches %.2f of cudaMemcpyAsync, %.4f ms.\n",
+              share, ms);
+  gate("copy", kQuick || (share > 0.8 && share < 1.25), "is no ceiling");
 }
 
-// ---- second table: how it grows -------------------------------------------
+// ---- growth, by two clocks ------------------------------------------------
 
-// Whether an input and an output of n floats fit in the free memory.
-bool fits(Index inputFloats, Index n) {
+bool fits(Index floats) {  // in the memory that is free, 64 MB to spare
   size_t free = 0, total = 0;
   CUDA_CHECK(cudaMemGetInfo(&free, &total));
-  const bool enough = bytesOf(inputFloats + n) + kSpareBytes <= free;
-  if (!enough)
-    std::printf("n = %.3g left out: not enough free memory.\n", double(n));
-  return enough;
+  return bytesOf(floats) + (size_t(64) << 20) <= free;
 }
 
-void printGrowth(const Device& device, const Work& work) {
-  constexpr int kRounds = kQuick ? 1 : 3;  // the rows alternate, this often
-  const double launchMs = timeKernel([](int) { doNothing<<<1, 1>>>(); }).ms;
-  bool bound = true;  // by the launch, at every n so far
-  int knee = 0;       // up to n = 2^knee
-  std::printf("\nHow it grows: ms and GB/s, median of %d rounds\nn    ",
-              kRounds);
-  for (const Row& row : kRows) {
-    if (row.leaves != Leaves::total) continue;
-    std::printf(" %9.*s   GB/s", int(std::strcspn(row.label, " ")), row.label);
+// Microseconds per sum, launched by the host one by one or from a graph.
+void printGrowth(const Device& device, const std::vector<Row>& rows,
+                 bool graph) {
+  constexpr int kSums = kQuick ? 16 : 256;      // launches of a graph, at most
+  constexpr int kCopies = kQuick ? 64 : 65535;  // blocks in y, at most
+  const char* const by = graph ? "from a graph" : "by the host";
+  const auto cell = [](double value) {
+    return text("%13s", value > 0.0 ? text("%.3f", value).c_str() : "n/a");
+  };
+  std::string line =
+      text("\nGrowth, launched %s: us per sum\nn      spread", by);
+  for (const Row& row : rows) {
+    if (row.leaves == Leaves::sum) line += text("%13s", row.name().c_str());
   }
-  std::printf("  spread library/v10\n");
-  for (int e = 16; e <= kGrowthLast; e += 2) {
+  std::printf("%s  library/v10  library/v11   v10 %% peak\n", line.c_str());
+  std::map<std::string, double> us;               // by the name of a row
+  std::vector<std::pair<double, int>> ratios[2];  // to v10, v11; log2 of n
+  int knee = 0;
+  for (int e = 10; e <= kGrowthLast; ++e) {
     const Index n = Index(1) << e;
-    const int copies = copiesBeyondL2(device, bytesOf(n));
-    if (!fits(copies * Input::strideOf(n), n)) break;
-    const Input input(Pattern::position, n, copies);
-    std::vector<double> ms[kRowCount];
-    for (int round = 0; round <= kRounds; ++round) {  // round 0 only checks
-      for (int r = 0; r < kRowCount; ++r) {
-        if (kRows[r].leaves != Leaves::total) continue;
-        Timing timing;
-        if (!runsRight(kRows[r], work, input, round ? &timing : nullptr)) {
-          return;
-        }
-        if (round) ms[r].push_back(timing.ms);
-      }
+    const double bytes = double(bytesOf(n)), before = us["v10"];
+    const int copies = std::min(copiesBeyondL2(device, bytesOf(n)), kCopies);
+    const int sums = int(std::clamp<Index>((Index(1) << 30) / n, 8, kSums));
+    const bool fromL2 = graph && bytes * sums < device.l2CacheSize;
+    if (!fits(copies * Input::strideOf(n))) break;
+    Input input(Pattern::position, n, copies);
+    double spread = 0.0;
+    line.clear();
+    for (const Row& row : rows) {
+      if (row.leaves != Leaves::sum) continue;
+      Timing timing;
+      const bool right = row.whyNot.empty() && runsRight(row, input) &&
+                         runsRight(row, input, &timing, 1.0, graph ? sums : 0);
+      us[row.name()] = right ? timing.ms * 1e3 : 0.0;
+      const bool counts = right && !fromL2 && device.peakGBs > 0.0;
+      gate("rate", !counts || bytes < 1.02e6 * device.peakGBs * timing.ms,
+           row.label);
+      spread = std::max(spread, timing.spread);
+      line += cell(us[row.name()]);
     }
-    std::printf("2^%d%s", e, bytesOf(n) <= device.l2Bytes ? "*" : " ");
-    double spread = 0.0, median = 0.0, v10 = 0.0;
-    for (int r = 0; r < kRowCount; ++r) {
-      if (ms[r].empty()) continue;
-      std::sort(ms[r].begin(), ms[r].end());
-      median = ms[r][kRounds / 2];
-      spread = std::max(spread, (ms[r].back() - ms[r].front()) / median);
-      if (kRows[r].launch == launchInFlight) v10 = median;
-      std::printf(" %9.4f %6.0f", median, double(bytesOf(n)) / (median * 1e6));
+    const double v10 = us["v10"];
+    for (int k : {0, 1}) {
+      const double mine = k == 0 ? v10 : us["v11"];
+      const double ratio = mine > 0.0 ? us["library"] / mine : 0.0;
+      if (ratio > 0.0) ratios[k].push_back({ratio, e});
+      line += cell(ratio);
     }
-    bound = bound && v10 <= 1.25 * launchMs;
-    if (bound) knee = e;
-    std::printf(" %6.1f%%", 100 * spread);
-#ifndef LESSON_NO_CUB
-    std::printf(" %11.2f", median / v10);  // the last row's median
-#endif
-    std::printf("\n");
+    const std::string peak =
+        percent(v10 > 0.0 ? bytes / v10 / 1e3 : 0.0, device.peakGBs);
+    std::printf("2^%d%-2s%8.1f%%%s%13s\n", e, fromL2 ? "*" : "", 100 * spread,
+                line.c_str(), peak.c_str());
+    if (v10 < 1.5 * before) knee = e;
   }
-  std::printf(
-      "* n floats fit in L2; the copies in turn keep them out of it.\n"
-      "A launch of a kernel that does nothing takes %.4f ms.\n",
-      launchMs);
+  std::printf("\n");
+  if (graph)
+    std::printf("* the inputs of a graph's %d launches fit in L2\n", kSums);
   if (knee > 0) {
     std::printf(
-        "The knee: up to 2^%d v10 takes at most a quarter longer. There the\n"
-        "table shows what launches cost, more than what additions cost.\n",
+        "The knee: up to 2^%d twice the floats take v10 less than 1.5 "
+        "times as long.\n",
         knee);
   }
-}
-
-// ---- third part: awkward inputs, checked and not timed --------------------
-
-void checkAwkward(const Work& work) {
-  constexpr Index kMi = 1 << 20;
-  const Index lengths[] = {0,    1,    2,       3,       31,      32,     33,
-                           1023, 1025, kMi - 1, kMi + 1, kMi + 2, kMi + 3};
-  int runs = 0, right = 0;
-  for (const Index n : lengths) {
-    for (int variant = 0; variant < 4; ++variant) {
-      const Input input(variant / 2 ? Pattern::ones : Pattern::position, n, 1,
-                        variant % 2);
-      for (const Row& row : kRows) {
-        ++runs;
-        right += runsRight(row, work, input);
-      }
-    }
+  for (int k : {0, 1}) {
+    if (ratios[k].empty()) continue;
+    const auto [least, most] =
+        std::minmax_element(ratios[k].begin(), ratios[k].end());
+    std::printf(
+        "Launched %s, the library takes %.3f (2^%d) to %.3f (2^%d) "
+        "times as long as v%d.\n",
+        by, least->first, least->second, most->first, most->second, 10 + k);
   }
-  gate("awkward-inputs", right == runs, "%d right of %d", right, runs);
-  std::printf(
-      "\nAwkward inputs, not timed: 0 to 2^20 + 3 floats, ones and position\n"
-      "data, from an aligned base and 4 bytes past it: %d of %d runs right.\n",
-      right, runs);
-
-  // More elements than an int counts, where the memory is there.
-  if (kQuick || !fits(Input::strideOf(kHuge), kHuge)) return;
-  const Input huge(Pattern::position, kHuge, 1);
-  right = 0;
-  for (const Row& row : kRows) right += runsRight(row, work, huge);
-  gate("index-64-bit", right == kRowCount, "%d rows of %d", right, kRowCount);
-  std::printf("n = 2^31 + 5: %d of %d rows right.\n", right, kRowCount);
 }
 
-int main() try {
-  Device device;
-  int code =
-      openDevice(7, 5, reinterpret_cast<const void*>(&copyFloats), &device);
-  if (code != 0) return code;
-  const int copies = copiesBeyondL2(device, bytesOf(kElems));
-  code = requireMemory(
-      device, bytesOf(copies * Input::strideOf(kElems) + kElems + kExact) +
-                  kSpareBytes);
-  if (code != 0) return code;
+// ---- awkward inputs, checked and not timed --------------------------------
 
+void checkAwkward(const std::vector<Row>& rows) {
+  std::set<Index> lengths = {0, 1, 2, 3, 4, 5, 31, 32, 33, 1023, 1025};
+  const Index small = 4 * kThreadsSmall * kLoadsSmall, sms = work.sms;
+  const Index middle = 4 * kThreadsInFlight * kLoadsSmall;
+  const Index large = 4 * kThreadsInFlight * kLoads;
+  for (Index edge :
+       {Index(kB), Index(2 * kB), small, middle, large, small * sms,
+        middle * sms, large * work.wave, Index(1 << 20)}) {
+    for (Index more : {-1, 0, 1, 2, 3}) lengths.insert(edge + more);
+  }
+  int runs = 0, right = 0;
+  const auto runAll = [&](Pattern pattern, Index n, int past) {
+    Input input(pattern, n, 1, past);
+    for (const Row& row : rows) {
+      if (!row.whyNot.empty()) continue;
+      ++runs;
+      right += runsRight(row, input);
+    }
+  };
+  for (const Index n : lengths) {
+    runAll(Pattern::ones, n, 1);
+    for (int past : {0, 1, 2, 3}) runAll(Pattern::position, n, past);
+  }
+  gate("awkward-inputs", right == runs, text("%d of %d", right, runs));
+  std::printf(
+      "\nAwkward inputs, not timed: %d lengths from 0 to %.0f, bases 0 to 3 "
+      "floats past\na boundary: %d of %d runs right.\n",
+      int(lengths.size()), double(*lengths.rbegin()), right, runs);
+  runs = right = 0;
+  const bool tried = !kQuick && fits(2 * kHuge);
+  if (tried) runAll(Pattern::position, kHuge, 0);  // above 32 bits
+  gate("index-64-bit", right == runs, text("%d of %d", right, runs));
+  std::printf("n = 2^32 + 2^20 + 5: %s.\n",
+              tried    ? text("%d of %d rows right", right, runs).c_str()
+              : kQuick ? "left out (LESSON_QUICK)"
+                       : "left out, too little memory");
+}
+
+void lesson() {
+  const Device device =
+      openDevice(75, reinterpret_cast<const void*>(&copyFloats));
+#ifndef LESSON_NO_CUB
+  std::printf("library: CUB %d.%d.%d\n", CUB_MAJOR_VERSION, CUB_MINOR_VERSION,
+              CUB_SUBMINOR_VERSION);
+#endif
+  const auto v10 = reduceInFlight<kThreadsInFlight, kLoads, true>;
+  const auto v11 = reduceInFlight<kThreadsInFlight, kLoads, true, true>;
   int perSm = 0;
   CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-      &perSm, reduceInFlight<kThreadsInFlight, kLoads>, kThreadsInFlight, 0));
-  const int wave = perSm * device.sms;
-  size_t libraryBytes = 1;
-#ifndef LESSON_NO_CUB
-  float* const none = nullptr;
-  CUDA_CHECK(cub::DeviceReduce::Sum(nullptr, libraryBytes, none, none, kHuge));
-#endif
-  DeviceArray<float> partials(size_t(std::max(kBlocks, wave)));
+      &perSm, v10, kThreadsInFlight, 0));
+  const unsigned sms = unsigned(device.multiProcessorCount);
+  DeviceArray<float> partials(kScratchBytes / sizeof(float));
+  DeviceArray<char> library(kScratchBytes);
   DeviceArray<unsigned> tickets(1);
-  DeviceArray<char> libraryTemp(libraryBytes);
-  CUDA_CHECK(cudaMemset(tickets.data, 0, sizeof(unsigned)));
-  const Work work = {wave, partials.data, tickets.data, libraryTemp.data,
-                     libraryBytes};
-  printLadder(device, work);
-  printGrowth(device, work);
-  checkAwkward(work);
-  if (failures() == 0) {
-    std::printf("\nAll checks passed.\n");
-  } else {
-    std::printf("\n%d checks failed.\n", failures());
+  fillBytes(tickets.data, 0, sizeof(unsigned));
+  work = {sms, perSm * sms, partials.data, tickets.data, library.data, false};
+  cudaFuncAttributes code;  // decides, not the card: what it was compiled for
+  CUDA_CHECK(cudaFuncGetAttributes(&code, v11));
+  std::vector<Row> rows;
+  for (Row row : kRows) {
+    if (!row.launch) row.whyNot = "skipped: built with LESSON_NO_CUB";
+    if (row.name() == "v11" && code.ptxVersion < 90) {
+      row.whyNot = text("skipped: this is code for %.1f; -arch=sm_90 needed",
+                        code.ptxVersion / 10.0);
+    }
+    if (has(wantedRows, row.label)) rows.push_back(row);
   }
-  return failures() ? 1 : 0;
-} catch (const std::exception& e) {
-  std::fprintf(stderr, "FAILED: %s\n", e.what());
-  return 1;
+  printLadder(device, rows);
+  for (bool graph : {false, true}) printGrowth(device, rows, graph);
+  checkAwkward(rows);
+  for (const Row& row : rows) {
+    if (row.name() != "v10") continue;
+    Input input(Pattern::position, kElems, 1);
+    work.cooperative = true;
+    gate("one-wave", runsRight(row, input), row.label);
+    std::printf("v10's %u blocks are one wave: none has to wait.\n",
+                work.wave);
+  }
+}
+
+int main(int argc, char** argv) {
+  Rows rows;
+  for (const Row& row : kRows) rows.push_back({row.label, row.kernels});
+  return runLesson(argc, argv, "about 8 s on an NVIDIA H200", rows, lesson);
 }
