@@ -141,6 +141,8 @@ def test_weaves(small, capfd):
     shutil.rmtree(small / "evidence")
     assert "no record evidence/day01-first/run-" in check(small, capfd)
     (small / "CMakeLists.txt").write_text("lesson(day01-first/first.cu 75 DRAFT)\n")
+    assert pages.main(True, small) == 0  # a draft: said, but no failure
+    assert "README.md: not what" in capfd.readouterr().err
     assert pages.main(False, small) == 0
     assert "-->n/a<!-- end --> GB/s" in page.read_text()
     assert "not recorded yet" in page.read_text()
@@ -308,6 +310,8 @@ def test_notebook(any_lesson, tmp_path, monkeypatch):
         import nbformat
     except ImportError as error:
         missing(str(error))
+    if not any_lesson.path.with_suffix(".ipynb").exists():
+        judge(any_lesson, ["no notebook: tools/pages.py makes it"])
     compiler = shutil.which(NVCC) or missing(f"no {NVCC}")
     monkeypatch.setenv("PATH", str(Path(compiler).parent), prepend=os.pathsep)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")

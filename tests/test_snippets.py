@@ -98,19 +98,11 @@ def test_exact(tmp_path, name, indent):
 # --- Malformed input: the source, the line and the fault of each -------------
 ONE, END = "// snippet: one\n", "// end snippet\n"
 BAD = {
-    "blank": (f"{ONE}\n   \n{END}", {1: "empty"}),
-    "empty": (ONE + END, {1: "empty"}),
+    "blank": (f"{ONE}\n   \n{END}", {1: "empty"}), "empty": (ONE + END, {1: "empty"}),
     "bom": (b"\xef\xbb\xbf" + (ONE + "a\n" + END).encode(), {1: "byte-order"}),
     "cr": (f"int a;\n{ONE[:-1]}\r\na\r\n{END}", {2: "carriage return"}),
     "cr-lone": (f"{ONE}a;\rb;\n{END}", {2: "carriage return"}),
     "nul": (f"{ONE}a\0;\n{END}", {2: "NUL"}),
-    "not-utf8": (b"// snippet: one\n// \xe4\n// end snippet\n", {2: "UTF-8"}),
-    "overlong": (b"// snippet: one\n// \xc0\xaf\n// end snippet\n", {2: "UTF-8"}),
-    "surrogate": (b"// snippet: one\n// \xed\xa0\x80\n// end snippet\n", {2: "UTF-8"}),
-    "cut": (b"// snippet: one\na;\n// \xe2\x82\n// end snippet\n", {3: "UTF-8"}),
-    "control": (f"{ONE}a;\x1b[0m\n{END}", {2: "control"}),
-    "bidi": (f"{ONE}a;  // \u202e;b\n{END}", {2: "bidirectional"}),
-    "bidi-isolate": (f"{ONE}a;  // \u2066\n{END}", {2: "bidirectional"}),
     "duplicate": (region("one", "one"), {4: "is the start of the other"}),
     "prefix": (region("v1", "v1-modulo"), {4: "is the start of the other"}),
     "prefix-later": (region("v1-a", "v1"), {1: "is the start of the other"}),
@@ -119,24 +111,26 @@ BAD = {
                       {3: "inside 'one'", 6: "ends nothing"}),
     "stray-end": (f"a\n{END}{region('one')}", {2: "ends nothing"}),
     "unclosed": (f"{ONE}a\n", {1: "never ends"}),
-    "none": ("int a;\n", {1: "no snippet"}),
-    "nothing": ("", {1: "no snippet"}),
+    "none": ("int a;\n", {1: "no snippet"}), "nothing": ("", {1: "no snippet"}),
     "tab": (f"{ONE}\ta\nb\n{END}", {2: "tab"}),
     "tab-inside": (f"{ONE}a;\t// b\n{END}", {2: "tab"}),
     "wide": (f"{ONE}    a\n    {'b' * 80}\n{END}", {3: "80 columns"}),
     "wide-utf8": (f"{ONE}// {chr(252) * 77}\n{END}", {2: "80 columns"}),
     "many": (f"{region('one')}// snippet: Two\na\n{END}// snippet: three\n{END}"
              f"// snippet: four\n\ta\n{END}",
-             {4: "bad snippet name", 7: "empty", 10: "tab"}),
-}
+             {4: "bad snippet name", 7: "empty", 10: "tab"})}
+for bad in (b"\xe4", b"\xc0\xaf", b"\xed\xa0\x80", b"\xe2\x82", b"\xf4\x90\x80\x80"):
+    BAD[f"not-utf8-{bad.hex()}"] = (b"// snippet: one\n// " + bad + b"\n// end snippet\n",
+                                    {2: "UTF-8"})
+for bad in "\x1b\x7f\x85\u200f\u2028\u202e\u2066\ufeff":
+    BAD[f"unseen-{ord(bad):x}"] = (f"{ONE}a;  // {bad}b\n{END}", {2: "control or bidi"})
 for bad in ("Reduce", "warp_reduce", "7-load", "../escape", "a;b", "a]", "-a",
             "\u00fcber", "n" * 300):
     BAD[f"name-{bad[:9]}"] = (f"// snippet: {bad}\na\n{END}", {1: "bad snippet name"})
-for near in ("// Snippet: one", "//snippet: one", "// snippet : one",
-             "// snippet:  one", "// snippet: one ", "// snippet one",
-             "// snippet:", "// snippet: one two", "\t// snippet: one",
-             "/* snippet: one */", "int b;  // snippet: one", "/// snippet: one",
-             "// begin snippet: one"):
+for near in ("// Snippet: one", "//snippet: one", "// snippet : one", "// snippet:  one",
+             "// snippet: one ", "// snippet one", "// snippet:", "// snippet: one two",
+             "\t// snippet: one", "/* snippet: one */", "int b;  // snippet: one",
+             "/// snippet: one", "// begin snippet: one"):
     BAD[f"near-{near}"] = (f"{near}\na\n{END}", {1: "almost", 3: "ends nothing"})
 for near in ("// End snippet", "// end snippets", "// endsnippet", "} // end snippet",
              "// end snippet one", "// end of snippet", "// snippet end"):
