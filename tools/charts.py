@@ -69,7 +69,7 @@ def bars(run):
     rows += [(label, 0, note) for label, note in table.notes.items()]
     figure, axis = plt.subplots(figsize=(9, 0.31 * len(rows) + 1), layout="constrained")
     for label, rate, text in rows:
-        other = label.startswith(("copy", "library"))
+        other = label.startswith(("copy", "library", "cudaMemcpy"))
         axis.barh(label, rate, color=GREY if other else BLUE, height=0.7)
         axis.annotate(text, (rate, label), (5, 0), textcoords="offset points",
                       va="center", bbox={"fc": "white", "ec": "none", "pad": 1})
