@@ -1,74 +1,66 @@
-# What CTest runs in the build folder after its summary, since a skipped test
-# counts as passed there: how many lessons and tests ran, failed and were
-# skipped, and why.
+# What CTest runs in the build folder after its summary, in which a skipped
+# test counts as passed: what ran, failed and was skipped, in words.
 cmake_minimum_required(VERSION 3.25)
 
-# While CTest runs, its log has a temporary name; older ones may lie there.
+set(newest "")  # the log has a temporary name while CTest runs
 file(GLOB logs "${CMAKE_BINARY_DIR}/Testing/Temporary/LastTest.log*")
-set(newest "")
 foreach(log IN LISTS logs)
   if(newest STREQUAL "" OR "${log}" IS_NEWER_THAN "${newest}")
     set(newest "${log}")
   endif()
 endforeach()
-if(newest STREQUAL "")
-  return()
-endif()
 file(READ "${newest}" log)
 string(REGEX REPLACE "[];[\\$\"]" "," log "${log}")  # what would part a list
 string(REGEX REPLACE "\n[0-9]+/[0-9]+ Testing: " ";" log "${log}")
 list(POP_FRONT log)
 
 macro(count name by)
-  math(EXPR ${name} "${${name}} + ${by}")
+  math(EXPR ${name} "0${${name}} + ${by}")
 endmacro()
-# skip(NAME REASON): one line per reason, with all that it holds for.
-macro(skip name reason)
+macro(skip reason name)  # one line per reason
   string(MAKE_C_IDENTIFIER "${reason}" id)
   list(APPEND reasons ${id})
   list(APPEND names_${id} "${name}")
   set(text_${id} "${reason}")
 endmacro()
-set(reasons "")
-foreach(what IN ITEMS passed failed skipped error
-    lesson_passed lesson_failed lesson_skipped)
-  set(${what} 0)
-endforeach()
+
 foreach(block IN LISTS log)
   string(REGEX MATCH "^[^\n]+" test "${block}")
-  string(REGEX MATCH "\nSKIPPED: ([^\n]+)" why "${block}")
-  set(why "${CMAKE_MATCH_1}")
+  string(REGEX MATCH "\nSKIPPED: ([^\n]+)" skipped_for "${block}")
   set(end "passed")
   if(NOT block MATCHES "\nTest Passed\\.\n")
     set(end "failed")
-  elseif(NOT why STREQUAL "")
+  elseif(skipped_for)
     set(end "skipped")
-    skip("${test}" "${why}")
+    string(REPLACE "\nSKIPPED: " "" skipped_for "${skipped_for}")
+    skip("${skipped_for}" "${test}")
   endif()
   if(test MATCHES "^lesson\\.")
     count(lesson_${end} 1)
   endif()
-
   # A file of Python tests counts each of them; any other test is one.
-  string(REGEX MATCHALL "\nSKIPPED ,[0-9]+, [^\n]+" lines "${block}")
-  foreach(line IN LISTS lines)
-    string(REGEX MATCH "^\nSKIPPED ,[0-9]+, ([^ ]+): (.*)" _ "${line}")
-    skip("${CMAKE_MATCH_1}" "${CMAKE_MATCH_2}")
-  endforeach()
-  string(REGEX MATCH "\n[^\n]*[0-9]+ [a-z]+[^\n]* in [0-9.]+s[^\n]*\n" line
-    "${block}")
-  if(line STREQUAL "")
+  if(NOT block MATCHES "\n[^\n]*[0-9]+ [a-z]+[^\n]* in [0-9.]+s[^\n]*\n")
     count(${end} 1)
     continue()
   endif()
+  set(line "${CMAKE_MATCH_0}")
   foreach(what IN ITEMS passed failed skipped error)
     if(line MATCHES "([0-9]+) ${what}")
       count(${what} ${CMAKE_MATCH_1})
     endif()
   endforeach()
+  string(REGEX MATCHALL "\nSKIPPED ,[0-9]+, [^\n]+" lines "${block}")
+  foreach(line IN LISTS lines)
+    string(REGEX MATCH "^\nSKIPPED ,[0-9]+, ([^ ]+): (.*)" _ "${line}")
+    skip("${CMAKE_MATCH_2}" "${CMAKE_MATCH_1}")
+  endforeach()
 endforeach()
-count(failed ${error})
 
+count(failed 0${error})
+foreach(what IN ITEMS passed skipped
+    lesson_passed lesson_failed lesson_skipped)
+  count(${what} 0)
+endforeach()
 set(text "\n")
 list(REMOVE_DUPLICATES reasons)
 foreach(id IN LISTS reasons)

@@ -1,26 +1,27 @@
-# The tests in Python and what maintainers run. Both use a virtual environment
-# that the build makes from tests/requirements.txt.
-find_package(Python3 3.10 QUIET COMPONENTS Interpreter)
+# The tests in Python and what maintainers run, in a virtual environment that
+# the build makes from tests/requirements.txt.
 set(venv "${PROJECT_BINARY_DIR}/venv")
-set(venv_ok "${PROJECT_BINARY_DIR}/no-venv")
-set(venv_why "Python 3.10 or newer was not found")
+set(made "${venv}/made")  # it is whole; a failed one is tried again
+find_package(Python3 3.10 QUIET COMPONENTS Interpreter)
 if(Python3_FOUND)
-  set(venv_ok "${venv}/made")
-  set(venv_why "no virtual environment, see what the build printed")
-  add_custom_command(OUTPUT "${venv_ok}"
+  set(why "no virtual environment, see what the build printed")
+  add_custom_command(OUTPUT "${made}"
     COMMAND ${CMAKE_COMMAND} "-DPYTHON=${Python3_EXECUTABLE}"
       "-DVENV=${venv}" -DREQUIRE=${LESSONS_REQUIRE_TOOLS}
       -P "${PROJECT_SOURCE_DIR}/cmake/venv.cmake"
     DEPENDS tests/requirements.txt "${Python3_EXECUTABLE}"
     COMMENT "Python packages of the tests (about half a minute)"
     USES_TERMINAL VERBATIM)
-elseif(LESSONS_CHECKS AND LESSONS_REQUIRE_TOOLS)
-  message(FATAL_ERROR "LESSONS_REQUIRE_TOOLS: ${venv_why}.")
+  add_custom_target(venv ${lessons_all} DEPENDS "${made}")
+else()
+  set(why "Python 3.10 or newer was not found")
+  set(made "${PROJECT_BINARY_DIR}/none")
+  add_custom_target(venv)
+  if(LESSONS_CHECKS AND LESSONS_REQUIRE_TOOLS)
+    message(FATAL_ERROR "LESSONS_REQUIRE_TOOLS: ${why}.")
+  endif()
 endif()
-add_custom_target(venv ${lessons_all}
-  DEPENDS $<$<BOOL:${Python3_FOUND}>:${venv_ok}>)
 
-# What CTest says in words after its summary.
 file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/CTestCustom.cmake" @ONLY CONTENT
   [[set(CTEST_CUSTOM_POST_TEST
   "\"@CMAKE_COMMAND@\" -P \"@PROJECT_SOURCE_DIR@/cmake/closing.cmake\"")
@@ -59,12 +60,12 @@ file(GLOB files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/test_*.py")
 foreach(file IN LISTS files)
   cmake_path(GET file STEM name)
   set(labels tools)
-  if(name MATCHES "^test_(day[0-9]+|claims|evidence)$")
+  if(name MATCHES "^test_(day[0-9]+|claims|evidence|lessons)$")
     set(labels proof ${CMAKE_MATCH_1})
   endif()
   add_test(NAME ${name}
     COMMAND sh -c [[test -e "$0" || { echo "SKIPPED: $1"; exit 77; }
-      shift; exec "$@"]] "${venv_ok}" "${venv_why}"
+      shift; exec "$@"]] "${made}" "${why}"
       "${venv}/bin/python" -m pytest -q -rs -n auto -p no:cacheprovider
       "--basetemp=${PROJECT_BINARY_DIR}/tmp/${name}" "${file}"
     WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
