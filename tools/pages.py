@@ -206,8 +206,8 @@ after = rest.partition("// end snippet\\n")[2]
 pathlib.Path("mine.cu").write_text(
     before + pathlib.Path("yours.cu").read_text() + after)
 !nvcc -std=c++17 -O3 -arch={{ARCH}} -DLESSON_YOURS -o mine mine.cu && ./mine yours; echo "exit code $?" """
-NO_CARD = """> The cards that Colab lends for nothing (a T4, compute capability 7.5)
-> cannot run this lesson: it compiles, says why, and ends with exit code 77."""
+NO_CARD = """> The cards that Colab offers for free (a T4, compute capability 7.5) cannot
+> run this lesson: it compiles, says why, and ends with exit code 77."""
 YOURS = """## Your turn
 
 The next cell is the region `yours` of the file: change it, then run both
