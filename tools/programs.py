@@ -16,6 +16,7 @@ NCU = os.environ.get("NCU", "ncu")
 SANITIZER = os.environ.get("SANITIZER", "compute-sanitizer")
 NCU_OPTIONS = ["--clock-control", "none", "--profile-from-start", "off"]
 COUNTERS = threading.Lock()  # the profiler serves one program at a time
+RUNNING = set()
 LAUNCH = """gpu__time_duration.sum dram__bytes_read.sum dram__bytes_write.sum
     launch__block_size launch__grid_size launch__cluster_size
     launch__shared_mem_per_block_dynamic
@@ -52,15 +53,24 @@ def sh(command, timeout=600, env=None, cwd=None):
                 env={**os.environ, **(env or {})}, start_new_session=True)
         except OSError as error:
             return 127, str(error)
+        RUNNING.add(process)
         try:
             status = process.wait(timeout)
         except subprocess.TimeoutExpired:
             status = 124
+        RUNNING.discard(process)
         with contextlib.suppress(ProcessLookupError):  # and its children
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         out.seek(0)
         return status, out.read().decode(errors="replace")
+
+
+def stop(*_):
+    """Ends this program and all that it runs; for signal.signal."""
+    for process in list(RUNNING):
+        os.killpg(process.pid, signal.SIGKILL)
+    os._exit(1)
 
 
 def nvcc(out, source, arch, *flags):

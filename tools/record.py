@@ -13,6 +13,7 @@ import os
 import platform
 import re
 import shutil
+import signal
 import sys
 import tempfile
 import threading
@@ -328,7 +329,8 @@ class Recorder:
             name = f"{step.lesson.folder}/{self.path(step).name}"
             self.failed += [f"{name}: {why[-3000:]}"] * bool(why)
             self.say(f"{name}: {'FAILED' if why else 'recorded'}, "
-                     f"{self.left} left; {faults.line(why, 'FAILED|error')}")
+                     f"{self.left} left; " + faults.line(
+                         why, "^FAILED|^==ERROR|error:|exit status"))
 
     def job(self, job, *env):
         want(time.monotonic() < self.begin + 60 * self.args.minutes,
@@ -423,6 +425,8 @@ def main():
     args = parser.parse_args()
     args.work = args.work.resolve()
     args.out = args.out or args.root / "evidence"
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, programs.stop)
     try:
         sys.exit(verified(args.root) if args.verified
                  else Recorder(args).record())
