@@ -42,7 +42,6 @@
 // Verified: UNVERIFIED
 // Start reading at "kernels"; below the table of rows you may stop.
 
-#include <cuda_pipeline.h>
 #include <cuda_profiler_api.h>
 #include <cuda_runtime.h>
 
@@ -50,11 +49,15 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
+#if __CUDA_ARCH__ >= 800  // device code only: hosts warn of what they lack
+#include <cuda_pipeline.h>
+#endif
 #if !defined(LESSON_NO_CUB) && __has_include(<cub/device/device_transform.cuh>)
 #include <cub/device/device_transform.cuh>
 #include <cuda/std/tuple>
@@ -123,13 +126,12 @@ __global__ void copy16(float4* __restrict__ to,
 // end snippet
 
 // snippet: ilp-body
-// The body of every float row: kItems elements per thread,
-// gridDim.x * blockDim.x elements apart.
-// One thread: 2 * kItems loads, then the multiplies and stores. All the loads
-//   are in flight together, if the compiler may put them before the stores:
-//   __restrict__ in the kernels below promises that out is neither x nor y.
+// The body of every float row: kItems elements per thread, `stride` apart.
+// One thread: 2 * kItems loads in flight together, then multiplies and stores.
+//   The loads are written first, and the compiler leaves them first. It may
+//   put them first even in a single loop where __restrict__ promises that no
+//   store to out changes x or y; with neither, each store waits in between.
 // One warp: 32 neighbouring floats per request, 4 sectors of 32 bytes.
-// Launch: element i + (kItems - 1) * stride exists.
 template <int kItems>
 __device__ inline void scaleAddTile(float* out, const float* x, const float* y,
                                     float a, size_t i, size_t stride) {
@@ -147,11 +149,10 @@ __device__ inline void scaleAddTile(float* out, const float* x, const float* y,
 // end snippet
 
 // snippet: one-guard-a-tile
-// tlp1, ilp2, ilp4, ilp8: one bounds check for the kItems * blockDim.x
-// elements of a block, its tile.
-// One thread: a full tile runs the body without a check in it; a block whose
-//   tile is not full takes the slow loop.
-// One warp: the check is the same for the whole block: no divergence.
+// tlp1, ilp2, ilp4, ilp8: one bounds check for all elements of a block, its
+// tile.
+// One thread: a full tile runs the body, without a check in it; only a partial
+//   one takes the slow loop. One warp: the check is the whole block's.
 // Launch: at least n / kItems threads.
 template <int kItems>
 __device__ inline void scaleAddBlock(float* out, const float* x,
@@ -220,9 +221,8 @@ __global__ void scaleAddGuarded(float* __restrict__ out,
 
 // snippet: vec-kernel
 // vec1, vec2: the width of a load changed from scaleAdd, 16 bytes for 4.
-// One thread: 2 * kItems loads of a float4, and the same one check per tile.
-//   The slow loop also takes the last n % 4 elements: then the last float4 is
-//   not whole, so the last tile is never full.
+// One thread: 2 * kItems loads of a float4, one check per tile. The slow loop
+//   also takes the last n % 4 elements, whose float4 is not whole.
 // One warp: 512 neighbouring bytes per request, 16 sectors.
 // Launch: at least n / (4 * kItems) threads, arrays aligned to 16 bytes.
 __device__ inline float4 scaleAdd4(float a, float4 x, float4 y) {
@@ -325,14 +325,13 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kRoomyBlocks)
 
 // snippet: async-kernel
 // async-b1: what holds the loads changed. Bytes on their way need no register:
-// they go from memory to shared memory by themselves, into a ring of kDepth
-// stages, each a float4 of x and of y per thread.
+// they go to shared memory by themselves, into a ring of kDepth stages, each a
+// float4 of x and of y per thread.
 // One thread: starts kDepth stages; then, round after round, waits for the
 //   oldest, uses it, and starts the next in its place. It reads only what it
-//   brought itself, so that no barrier is needed.
-// One warp: 512 neighbouring bytes per request.
-// Launch: any grid; as many blocks as are resident. 32 * kDepth bytes of
-//   shared memory per thread, arrays aligned to 16 bytes; 8.0 and newer.
+//   brought itself: no barrier. One warp: 512 neighbouring bytes per request.
+// Launch: as many blocks as are resident, 32 * kDepth bytes of shared memory
+//   per thread, arrays aligned to 16 bytes; 8.0 and newer.
 template <int kDepth>
 __global__ void __launch_bounds__(kThreadsPerBlock)
     scaleAddAsync(float* __restrict__ out, const float* __restrict__ x,
@@ -772,12 +771,11 @@ int residentBlocks(const Plan& plan) {
 
 // snippet: smem-dial
 // The dial on residency: dynamic shared memory that a block reserves and never
-// touches, the least with which no more than `blocks` of them fit. Shared
-// memory and the L1 cache share their storage; the carveout says how much of
-// it is shared memory. A smaller one would do for small reservations, but it
-// is a hint, and a launch that gets more holds more blocks than the driver
-// said. So all dialled rows ask for 100 %: then no launch can get more, and
-// they differ in nothing but the number of blocks.
+// touches, the least with which no more than `blocks` of them fit. The
+// carveout says how much of the storage of L1 is shared memory. It is a hint:
+// a launch that gets more holds more blocks than the driver said. So all
+// dialled rows ask for 100 %: no launch can get more, and they differ in
+// nothing but the number of blocks.
 constexpr int kDialled = cudaSharedmemCarveoutMaxShared;
 constexpr size_t kSharedStep = 256;
 size_t sharedForBlocks(Plan plan, int blocks, size_t most) {
@@ -804,15 +802,13 @@ Plan makePlan(const Row& row, const Device& device) {
     return skip(text("built for %d.%d; build with -arch=sm_%d or newer",
                      built / 10, built % 10, needs));
   }
-  int grid = 0;
-  plan.threads = kThreadsPerBlock;
-  if (row.label == "suggested") {
+  int grid = 0, &threads = plan.threads = kThreadsPerBlock;
+  if (row.label == "suggested")
     CUDA_CHECK(
-        cudaOccupancyMaxPotentialBlockSize(&grid, &plan.threads, row.kernel));
-  }
-  plan.config.blockDim = dim3(plan.threads);
+        cudaOccupancyMaxPotentialBlockSize(&grid, &threads, row.kernel));
+  plan.config.blockDim = dim3(threads);
   size_t& shared = plan.config.dynamicSmemBytes;
-  shared = row.kind == kRing ? 32 * row.items * plan.threads : 0;
+  shared = row.kind == kRing ? 32 * row.items * threads : 0;
   const size_t most = device.sharedMemPerBlockOptin;
   if (shared > most) return skip(text("its ring needs %zu bytes", shared));
   const size_t at = row.label.rfind("-b");  // -bN: N blocks
@@ -830,14 +826,13 @@ Plan makePlan(const Row& row, const Device& device) {
   if (!gate("dial-residency", plan.blocks == (wanted > 0 ? wanted : fit),
             text("%s: the driver says %d", row.label.c_str(), plan.blocks)))
     plan.note = "WRONG, not timed";
-  const int elements = plan.threads * row.items * row.width;  // of a block
+  const int elements = threads * row.items * row.width;  // of a block
   plan.places = plan.blocks * device.multiProcessorCount;
   plan.occupancy =
-      double(plan.blocks) * plan.threads / device.maxThreadsPerMultiProcessor;
+      double(plan.blocks) * threads / device.maxThreadsPerMultiProcessor;
   plan.inFlight = size_t(plan.blocks) * elements * 2 * sizeof(float);
-  // All loads at once: only where the kernel is written so, where a thread has
-  // registers for values and addresses, and where the grid fills the card; not
-  // in a debug build (-G).
+  // Fewer at once where an element has a check of its own, where a thread
+  // lacks registers for them, in a small grid, and in a debug build (-G).
 #ifdef __CUDACC_DEBUG__
   plan.atMost = true;
 #endif

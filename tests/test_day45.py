@@ -380,7 +380,7 @@ def test_targets(run):
     assert best >= 0.85 * figures.peak
     assert best >= 0.96 * gbs["cudaMemcpyAsync"]
     assert gbs["ilp8-b1"] >= 1.25 * gbs["ilp8-guarded-b1"]
-    assert abs(gbs["tlp1-control"] / gbs["tlp1"] - 1) < 0.02
+    assert abs(gbs["tlp1-control"] / gbs["tlp1"] - 1) < 0.05
     assert 0.80 <= gbs["tlp1"] / gbs["vec2-b1"] <= 1.25
     for label in ("vec4-b2", "vec8-b2"):
         assert gbs[label] >= 0.91 * gbs["vec1-cs"]
