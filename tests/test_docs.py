@@ -19,8 +19,7 @@ ROOT = evidence.ROOT
 LESSONS = evidence.lessons()
 
 # --- A small repository, in which each fault is planted ----------------------
-SOURCE = """// Day 01: first
-// Build: nvcc -std=c++17 -O3 -arch=sm_75 -o first first.cu
+SOURCE = """// Build: nvcc -std=c++17 -O3 -arch=sm_75 -o first first.cu
 // snippet: one-kernel
 __global__ void f();
 // end snippet
@@ -34,10 +33,6 @@ Main table
 row              ms   spread     GB/s  % copy  % peak
 copy (ceiling)   1.2500    0.1%     90.0   100.0    90.0
 v0 slow         12.5000    0.1%      9.0    10.0     9.0
-
-Second table
-row              ms   spread     GB/s  % copy  % peak
-v1 other         2.5000    0.1%     45.0    50.0    45.0
 
 All checks passed.
 """
@@ -56,16 +51,12 @@ __global__ void f();
 ```
 <!-- end -->
 
-## Output
+## Exercises
 
 <!-- output: sm_75 -->
 ```text
 $ ./first
-""" + OUTPUT + """```
-<!-- end -->
-
-## Exercises
-"""
+""" + OUTPUT + "```\n<!-- end -->\n"
 
 
 @pytest.fixture
@@ -252,7 +243,7 @@ def test_dead_links(small):
     page = small / "README.md"
     page.write_text("# A `b` (c)\n[a](#a-b-c) [b](day01-first/first.cu) `[c](no.md)`\n"
                     "[d](no.md) ![e](no.svg) [f](#b) [g](/etc) [h](https://x.y/z)\n"
-                    "[i](day01-first/README.md#output) [j](day01-first/README.md#rows)\n")
+                    "[i](day01-first/README.md#exercises) [j](day01-first/README.md#rows)\n")
     assert list(dead(page, small)) == ["no.md", "no.svg", "#b", "/etc",
                                        "day01-first/README.md#rows"]
 
