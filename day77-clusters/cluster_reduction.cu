@@ -88,8 +88,8 @@ constexpr int kRepetitions = kQuick ? 2 : 1000;  // of each row, compared
 constexpr int kMaxClusterBlocks = LESSON_MAX_CLUSTER;
 constexpr int kRounds = kQuick ? 20 : 2000;  // exchanges per launch
 constexpr int kExchangeThreads[] = {32, 256, 1024};
-constexpr int kMatrixElems = kQuick ? 1 << 20 : 1 << 27;  // of part 2
-constexpr int kMinRowLog = 14, kMaxRowLog = 20;  // rows of 2^14 to 2^20
+constexpr int kMatrixElems = kQuick ? 1 << 18 : 1 << 27;  // of part 2
+constexpr int kMinRowLog = 14, kMaxRowLog = kQuick ? 17 : 20;  // of 2^14 ...
 constexpr int kMaxValue = 15;  // elements are 1/8, 2/8, ... kMaxValue/8
 constexpr int kRowThreads[] = {128, 256, 384, 512, 768, 1024};  // all tried
 constexpr int kInRegisters = 8;  // float4 per thread, of the row with these
@@ -1036,9 +1036,9 @@ void profiled(Start start) {  // a profiler records this launch
   CUDA_CHECK(cudaProfilerStop());
 }
 
-// A batch, in ms, where a glance will do: to choose a block size, and for
-// launches that repeat their work many times.
-constexpr double kGlanceMs = 0.3;
+// Batches, in ms: of a row, and where a glance will do (to choose a block
+// size, and for launches that repeat their work many times).
+constexpr double kRowMs = 2.0, kGlanceMs = 0.1;
 
 struct Shape {
   int blocks, threads, atOnce;  // blocks per row or cluster, threads per block
@@ -1068,7 +1068,8 @@ Result measure(const Row& row, const std::vector<Shape>& shapes, Start start,
   if (ok) {
     profiled([&](int i) { start(best.shape, i); });
     ok &= gate("exact", right(best.shape, 1), row.label);
-    best.timing = timeKernel([&](int i) { start(best.shape, i); });
+    auto again = [&](int i) { start(best.shape, i); };
+    best.timing = timeKernel(again, nullptr, kRowMs);
     ok &= gate("timed-exact", right(best.shape, best.timing.launches),
                row.label);
   }
@@ -1397,7 +1398,8 @@ struct MatrixRun {
   int checkAll(const Row& row, const std::vector<Shape>& shapes) {
     for (const Shape& shape : shapes) start(row, shape), right(row, shape);
     if (shapes.empty()) return 0;
-    for (int i = 0; i < kRepetitions; ++i) start(row, shapes[0]), compare(row);
+    const int often = kRepetitions / 8 + 1;  // of eight lengths
+    for (int i = 0; i < often; ++i) start(row, shapes[0]), compare(row);
     const Word wrong = takeWrong();
     gate("repetitions-exact", wrong == 0,
          text("%s: %llu wrong floats", row.label, wrong));
@@ -1409,7 +1411,7 @@ struct MatrixRun {
     CUDA_CHECK(cudaMemcpy(last, &bits, 4, cudaMemcpyHostToDevice));
     compare(row);
     gate("comparison-sees-one-bit", takeWrong() == 1, row.label);
-    return int(shapes.size()) + kRepetitions + 1;
+    return int(shapes.size()) + often + 1;
   }
 };
 
@@ -1493,7 +1495,7 @@ void rowsInClusters(const Device& device) {
     const std::string times = timesAbove(without.second, with.second);
     at[times[0] == '~' ? 1 : with.second.ms < without.second.ms ? 0 : 2] +=
         text(" 2^%d", log);
-    buys += text("2^%-5d%-41s%-35s%5s\n", log, without.first->label,
+    buys += text("2^%-6d%-41s%-38s%6s\n", log, without.first->label,
                  with.first->label, times.c_str());
   }
   std::printf(
@@ -1503,7 +1505,7 @@ void rowsInClusters(const Device& device) {
       "without clusters over the row's.\n");
   if (buys.empty()) return;
   std::printf("\nWhat clusters buy: the time of the best row without them "
-              "over the best with them\n%-7s%-41s%-35s%5s\n%s\n",
+              "over the best with them\n%-8s%-41s%-38s%6s\n%s\n",
               "length", "without", "with", "times", buys.c_str());
   const char* const what[] = {"ahead", "even, within the spread,", "behind"};
   for (int k = 0; k < 3; ++k) {
