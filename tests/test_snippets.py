@@ -222,6 +222,17 @@ def test_what_is_gone_goes_and_the_rest_stays(clone):
     assert red.stat().st_mtime_ns == old[red], "an unchanged snippet was rewritten"
 
 
+def test_an_index_that_leads_elsewhere(clone):
+    clone.good()
+    index = clone.root / "out/index.tsv"
+    index.write_text(index.read_text().replace("day2\tblue\tday2", "..\tmine\tday9"))
+    write(clone.root / "mine.cu", "mine\n")
+    clone.refused("not from an export")  # blue.cu is in no index any more
+    (clone.root / "out/day2/blue.cu").unlink()
+    clone.good()
+    assert (clone.root / "mine.cu").exists()
+
+
 def test_two_sources_of_one_folder(clone):
     write(clone.root / "day1/b.cu", region("white"))
     clone.good("out", "day1/a.cu")
