@@ -4,9 +4,9 @@ import subprocess
 
 import conftest
 import evidence
-import pytest
 from conftest import judge
 
+HELPER_LINES = 200  # and the prologue
 LIMITS = {"25": 950, "45": 1000, "77": 1100}  # lines of a file; others 900
 HELPERS = re.compile(r"^// ---- helpers:.*?^// ---- end of helpers.*?$",
                      re.M | re.S)
@@ -62,15 +62,18 @@ def blocks(text):
             for pattern in (PROLOGUE, HELPERS)]
 
 
-def test_helpers():
-    """Byte for byte the same in every lesson, and no more than 200 lines."""
-    lessons = evidence.lessons()
+def unlike(lessons):
+    """The prologue and the helpers: in every lesson the same, and short."""
     same = blocks(lessons[0].text)
-    assert all(len(block) > 300 for block in same)
-    assert "".join(same).count("\n") + 2 <= 200
+    if not all(same) or "".join(same).count("\n") + 2 > HELPER_LINES:
+        yield f"{lessons[0].source}: no prologue, no helpers, or too long"
     for lesson in lessons:
-        assert blocks(lesson.text) == same, \
-            f"{lesson.source} and {lessons[0].source} differ"
+        if blocks(lesson.text) != same:
+            yield f"{lesson.source} and {lessons[0].source} differ"
+
+
+def test_helpers():
+    assert list(unlike(evidence.lessons())) == []
 
 
 def listed(lesson):
@@ -85,34 +88,42 @@ def listed(lesson):
     return re.findall(r"^  (\S.*?) {2,}(\S+)", done.stdout, re.M)
 
 
-def test_rows(any_lesson):
+def rows(lesson):
     """The rows of the header are those of the program, in the same order, and
     `yours` builds; each row's kernel is in the file."""
-    rows, text = listed(any_lesson), any_lesson.text
-    labels = [label for label, _ in rows]
-    wrong = [f"{label}: no kernel {kernel}" for label, kernel in rows
-             if not re.search(rf"\b{kernel}\b", text)]
+    found, text = listed(lesson), lesson.text
+    tokens = re.sub(r'"(?:\\.|[^"\\])*"', "", evidence.code(text))
+    labels = [label for label, _ in found]
+    wrong = [f"{label}: no kernel {kernel}" for label, kernel in found
+             if not re.search(rf"\b{kernel}\b", tokens)]
     if labels.count("yours") != 1:
         wrong.append("no row `yours` with -DLESSON_YOURS")
     if [label for label in labels if label != "yours"] != headed(text):
         wrong.append(f"the program has the rows {labels}, the header "
                      f"{headed(text)}")
-    judge(any_lesson, wrong)
+    return wrong
 
 
-def test_listed():
-    """Every lesson is in CMakeLists.txt, alone in its folder."""
-    found = {path.relative_to(evidence.ROOT).as_posix()
-             for path in evidence.ROOT.glob("day*/*.cu")}
-    lessons = evidence.lessons()
-    assert found == {lesson.source for lesson in lessons}
-    assert len({lesson.folder for lesson in lessons}) == len(lessons)
+def test_rows(any_lesson):
+    judge(any_lesson, rows(any_lesson))
 
 
-@pytest.mark.parametrize("lesson", evidence.lessons(),
-                         ids=lambda one: one.folder)
-def test_page(lesson):
-    judge(lesson, [f"no {path}" for path in (
+def layout(root):
+    """Every lesson is in CMakeLists.txt, alone in its folder, with a page,
+    claims and tests."""
+    lessons = evidence.lessons(root)
+    folders = [lesson.folder for lesson in lessons]
+    wrong = [f"{path} is not in CMakeLists.txt" for path in
+             {path.relative_to(root).as_posix()
+              for path in root.glob("day*/*.cu")}
+             - {lesson.source for lesson in lessons}]
+    wrong += [f"{folder}: two lessons" for folder in set(folders)
+              if folders.count(folder) > 1]
+    return wrong + [f"no {path}" for lesson in lessons for path in (
         f"{lesson.folder}/README.md", f"research/{lesson.folder}.md",
         f"tests/test_day{lesson.day}.py")
-        if not (lesson.root / path).exists()])
+        if not (root / path).exists() and not lesson.draft]
+
+
+def test_layout():
+    assert layout(evidence.ROOT) == []

@@ -42,7 +42,8 @@ g++ -std=c++17 $flags -I "$(dirname "$0")" -x c++ -o "$out" "$source" || exit
 test -z "$cubin" || { echo sm_75; echo 'Function : _Z3sumPf'
   grep -c shfl "$source" | sed 's/.*/   \/*0000*\/   SHFL.& R1 ;/'; } >"$out"
 """,
-    "cuda_runtime.h": "#define __global__\n",
+    "cuda_runtime.h":
+        "#define __global__\n#define __launch_bounds__(...)\n",
     "cuobjdump": '#!/bin/sh\ncat "$2"\n',
     "nvdisasm": "#!/bin/sh\n",
     "ncu": r"""#!/bin/sh
@@ -92,7 +93,8 @@ LESSON = r"""// Day 99: what is tested?
 constexpr int kElems = 10;
 static_assert(kElems > 4, "kElems: five or "
               "more");
-__global__ void sum(float*) { /* shfl */ }
+// gate("in-a-comment", true, "does not count");
+__global__ void __launch_bounds__(32, 1) sum(float*) { /* shfl */ }
 // snippet: row-table
 // end snippet
 // ---- helpers: the same
@@ -307,7 +309,7 @@ def test_comment_and_token(lesson):
     ("crowd", "100 runs", "10 runs", "not 100 runs"),
     ("crowd", "0 failures", "1 failures", "not 100 runs"),
     ("soak", "8 runs", "7 runs", "not 8 runs"),
-    ("research", "`sum`, ", "`sum`, `sun`, ", "is called sun"),
+    ("research", "`sum`, ", "`sum`, `in-a-comment`, ", "called in-a-comment"),
     ("research", "`lost`, ", "", "names the run check lost"),
     ("research", '"kElems: five', '"kElms: five', "no check as compiler"),
     ("research", "`test_shuffles`", "`test_row`", "called test_row"),
@@ -402,6 +404,28 @@ def test_commit_holds_the_code(lesson):
         wrong = test_evidence.shortcomings(lesson)
         assert len(wrong) == (text != was)
     assert "holds other code" in wrong[0]
+
+
+def test_lessons_are_read(lesson, tmp_path, monkeypatch):
+    monkeypatch.setattr(conftest, "CUBINS", tmp_path / "cubins")
+    root = lesson.root
+    assert test_lessons.rows(lesson) == test_lessons.layout(root) == []
+    assert list(test_lessons.unlike([lesson])) == []
+    edit(lesson.path, "//   one  ", "//   two  ")
+    edit(lesson.path, "yours   sum", "yours   nothing")
+    edit(root / "CMakeLists.txt", "75)", "75)\nlesson(day98-b/b.cu 75)")
+    for path in ("day98-b/b.cu", "day98-b/c.cu"):
+        (root / path).parent.mkdir(exist_ok=True)
+        (root / path).write_text(LESSON.replace("ches = 9", "ches = 8"))
+    (root / "research/day99-test.md").unlink()
+    wrong = (test_lessons.rows(lesson) + test_lessons.layout(root)
+             + list(test_lessons.unlike(evidence.lessons(root))))
+    for said in ("yours: no kernel nothing", "the header ['copy (ceiling)', "
+                 "'two']", "day98-b/c.cu is not in", "no day98-b/README.md",
+                 "no research/day99-test.md", "test.cu differ"):
+        assert said in "\n".join(wrong)
+    edit(lesson.path, "// ---- end of helpers", "// ---- the end")
+    assert "no helpers" in next(test_lessons.unlike([lesson]))
 
 
 def test_failures_are_read(tree):
