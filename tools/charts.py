@@ -86,8 +86,8 @@ def growth(run):
     for axis, clock in zip(axes, ("by the host", "from a graph")):
         [table] = [one for one in run.tables
                    if one.title.startswith(f"Growth, launched {clock}")]
-        for name, color in zip(table.columns[2:table.columns.index("spread")],
-                               ("#9467bd", ORANGE, BLUE, GREEN, "black")):
+        names = [name for name in table.columns if re.fullmatch(r"v\d+|library", name)]
+        for name, color in zip(names, ("#9467bd", ORANGE, BLUE, GREEN, "black")):
             axis.plot([2 ** int(row["n"][2:]) for row in table.rows],
                       numbers(table.rows, name), "o-" if name[0] == "v" else "s--",
                       ms=3.5, lw=1.4, color=color, label=name)
