@@ -88,7 +88,7 @@ def growth(run):
                    if one.title.startswith(f"Growth, launched {clock}")]
         names = [name for name in table.columns if re.fullmatch(r"v\d+|library", name)]
         for name, color in zip(names, ("#9467bd", ORANGE, BLUE, GREEN, "black")):
-            axis.plot([2 ** int(row["n"][2:]) for row in table.rows],
+            axis.plot([2 ** int(row["n"][2:].rstrip("*")) for row in table.rows],
                       numbers(table.rows, name), "o-" if name[0] == "v" else "s--",
                       ms=3.5, lw=1.4, color=color, label=name)
         axis.set_xscale("log", base=2)

@@ -173,7 +173,7 @@ def figure(run, table, row=None, column=None, *more):
     named = [one for one in run.tables if one.title.startswith(table)]
     if len(named) != 1:
         raise ValueError(f"{len(named)} tables begin with '{table}'")
-    rows = {one[named[0].columns[0]]: one for one in named[0].rows}
+    rows = {one[named[0].columns[0]].rstrip("*"): one for one in named[0].rows}
     cell = rows[row][column]
     for step in more:
         value = evidence.number(str(cell))
