@@ -344,7 +344,11 @@ __device__ __forceinline__ float sumOfWarps(float sum) {  // in thread 0
   if (tid % 32 == 0) warpSums[tid / 32] = sum;
   __syncthreads();
   if (tid >= 32) return 0.0f;
-  return warpReduceSum(tid < kThreads / 32 ? warpSums[tid] : 0.0f);
+  sum = tid < kThreads / 32 ? warpSums[tid] : 0.0f;
+  for (int offset = kThreads / 64; offset > 0; offset /= 2) {
+    sum += __shfl_down_sync(kFullMask, sum, offset);
+  }
+  return sum;
 }
 
 template <int kThreads, int kPerThread, bool kStreaming, bool kWait = false>
@@ -354,38 +358,36 @@ __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
 #if __CUDA_ARCH__ >= 900
   if (kWait) cudaGridDependencySynchronize();  // v11: before anything else
 #endif
-  constexpr int kTile = kThreads * kPerThread;  // float4s
-  const float4* mine = reinterpret_cast<const float4*>(x) + threadIdx.x;
-  const Index vectors = vectorsIn(x, n);
-  const unsigned tiles = unsigned(vectors / kTile);
+  constexpr Index kTile = 4 * kThreads * kPerThread;  // floats
+  const bool aligned = reinterpret_cast<std::uintptr_t>(x) % 16 == 0;
   float4 values[kPerThread];
   float sum = 0.0f;
-  unsigned tile = blockIdx.x;
+  Index first = blockIdx.x * kTile;  // of this block's tile
 #pragma unroll 1
-  for (; tile < tiles; tile += gridDim.x) {
+  for (; aligned && first + kTile <= n; first += gridDim.x * kTile) {
+    const float4* mine = reinterpret_cast<const float4*>(x + first);
 #pragma unroll
     for (int k = 0; k < kPerThread; ++k) {
-      const float4* from = mine + Index(tile) * kTile + k * kThreads;
+      const float4* from = mine + k * kThreads + threadIdx.x;
       values[k] = kStreaming ? __ldcs(from) : *from;
     }
 #pragma unroll
     for (int k = 0; k < kPerThread; ++k) sum += sumOf(values[k]);
   }
-  if (const Index done = Index(tiles) * kTile; 4 * done < n) {
-    // One block takes the last tile, which is not full; then, as in v7, all
-    // take what no float4 covers.
-    const Index left = tile == tiles ? vectors - done - threadIdx.x : 0;
+  if (aligned && first < n) {  // true in one block: a tile that is not full
+    const float4* mine = reinterpret_cast<const float4*>(x + first);
+    const int left = int(n - first);
 #pragma unroll
     for (int k = 0; k < kPerThread; ++k) {
-      values[k] = k * kThreads < left ? mine[done + k * kThreads]
-                                      : make_float4(0, 0, 0, 0);
+      const int i = k * kThreads + int(threadIdx.x);
+      values[k] = i < left / 4 ? mine[i] : make_float4(0, 0, 0, 0);
     }
 #pragma unroll
     for (int k = 0; k < kPerThread; ++k) sum += sumOf(values[k]);
+    if (threadIdx.x < left % 4) sum += x[n - 1 - threadIdx.x];
+  } else if (!aligned) {
 #pragma unroll 1
-    for (Index i = 4 * vectors + gridThread(); i < n; i += gridThreads()) {
-      sum += x[i];
-    }
+    for (Index i = gridThread(); i < n; i += gridThreads()) sum += x[i];
   }
   sum = sumOfWarps<kThreads>(sum);
   if (gridDim.x == 1) {
@@ -1050,15 +1052,17 @@ void printGrowth(const Device& device, const std::vector<Row>& rows,
   constexpr int kSums = kQuick ? 16 : 256;      // launches of a graph, at most
   constexpr int kCopies = kQuick ? 64 : 65535;  // blocks in y, at most
   const char* const by = graph ? "from a graph" : "by the host";
-  const auto cell = [](double value) {
-    return text("%13s", value > 0.0 ? text("%.3f", value).c_str() : "n/a");
+  const auto cell = [](int width, double value) {
+    return value > 0.0 ? text("%*.3f", width, value)
+                       : text("%*s", width, "n/a");
   };
   std::string line =
-      text("\nGrowth, launched %s: us per sum\nn      spread", by);
+      text("\nGrowth, launched %s: us per sum\nn    inputs", by);
   for (const Row& row : rows) {
-    if (row.leaves == Leaves::sum) line += text("%13s", row.name().c_str());
+    if (row.leaves == Leaves::sum) line += text("%10s", row.name().c_str());
   }
-  std::printf("%s  library/v10  library/v11   v10 %% peak\n", line.c_str());
+  std::printf("%s   spread  library/v10  library/v11  v10 %% peak\n",
+              line.c_str());
   std::map<std::string, double> us;               // by the name of a row
   std::vector<std::pair<double, int>> ratios[2];  // to v10, v11; log2 of n
   int knee = 0;
@@ -1071,7 +1075,7 @@ void printGrowth(const Device& device, const std::vector<Row>& rows,
     if (!fits(copies * Input::strideOf(n))) break;
     Input input(Pattern::position, n, copies);
     double spread = 0.0;
-    line.clear();
+    line = text("2^%d%8s", e, fromL2 ? "L2" : "memory");
     for (const Row& row : rows) {
       if (row.leaves != Leaves::sum) continue;
       Timing timing;
@@ -1082,30 +1086,27 @@ void printGrowth(const Device& device, const std::vector<Row>& rows,
       gate("rate", !counts || bytes < 1.02e6 * device.peakGBs * timing.ms,
            row.label);
       spread = std::max(spread, timing.spread);
-      line += cell(us[row.name()]);
+      line += cell(10, us[row.name()]);
     }
+    line += text("%8.1f%%", 100 * spread);
     const double v10 = us["v10"];
     for (int k : {0, 1}) {
       const double mine = k == 0 ? v10 : us["v11"];
       const double ratio = mine > 0.0 ? us["library"] / mine : 0.0;
       if (ratio > 0.0) ratios[k].push_back({ratio, e});
-      line += cell(ratio);
+      line += cell(13, ratio);
     }
-    const std::string peak =
-        percent(v10 > 0.0 ? bytes / v10 / 1e3 : 0.0, device.peakGBs);
-    std::printf("2^%d%-2s%8.1f%%%s%13s\n", e, fromL2 ? "*" : "", 100 * spread,
-                line.c_str(), peak.c_str());
+    const double rate = v10 > 0.0 ? bytes / v10 / 1e3 : 0.0;
+    std::printf("%s%12s\n", line.c_str(),
+                percent(rate, device.peakGBs).c_str());
     if (v10 < 1.5 * before) knee = e;
   }
-  std::printf("\n");
-  if (graph)
-    std::printf("* the inputs of a graph's %d launches fit in L2\n", kSums);
-  if (knee > 0) {
-    std::printf(
-        "The knee: up to 2^%d twice the floats take v10 less than 1.5 "
-        "times as long.\n",
-        knee);
-  }
+  std::printf(
+      "\ninputs: %s. The knee: up to 2^%d twice\nthe floats take v10 less "
+      "than 1.5 times as long.\n",
+      graph ? text("L2 where those of %d launches fit in it", kSums).c_str()
+            : "copies that do not fit in L2",
+      knee);
   for (int k : {0, 1}) {
     if (ratios[k].empty()) continue;
     const auto [least, most] =
