@@ -40,8 +40,9 @@ def drawn(draw, *run):
         source += f", body-sha256 {one.header['body-sha256']}"
     text = io.StringIO()
     figure.savefig(text, format="svg", bbox_inches="tight", pad_inches=0.15,
-                   facecolor="white", metadata={"Date": None, "Creator": None,
-                                                "Title": draw.__doc__, "Description": source})
+                   facecolor="white", metadata={
+                       "Date": None, "Creator": None, "Title": draw.__doc__,
+                       "Description": source})
     plt.close(figure)
     svg = re.sub(r"(<svg [^>]*>)", rf"\1\n {DARK}", text.getvalue(), count=1)
     return re.sub(r"[ \t]+$", "", svg, flags=re.M)
@@ -119,13 +120,14 @@ def curve(run):
         shift = (sum(places) - sum(rates)) / len(rates)
         for row, y, place in zip(rows, rates, places):
             color = ORANGE if row["in flight"].startswith("<") else BLUE
-            for more in ({"fillstyle": "none"}, {"mew": 0, "alpha": float(row["occ %"]) / 100}):
-                axis.plot(x, y, "o", color=color, ms=8, **more)
+            axis.plot(x, y, "o", color=color, ms=8, fillstyle="none")
+            axis.plot(x, y, "o", color=color, ms=8, mew=0, alpha=float(row["occ %"]) / 100)
             axis.annotate(f"{row['row']}, {row['occ %']}", (x, y), (x * 1.1, place - shift),
                           va="center", fontsize=8, bbox={"fc": "white", "ec": "none", "pad": 0},
                           arrowprops={"arrowstyle": "-", "lw": 0.4, "color": GREY})
     axis.set_xscale("log", base=2)
-    axis.set(title="GB/s against bytes in flight on an SM", ylabel=peak(axis, run, "axhline")[1],
+    axis.set(title="GB/s against bytes in flight on an SM",
+             ylabel=peak(axis, run, "axhline")[1],
              xlim=(min(columns) / 1.5, max(columns) * 2.4), ylim=(0, None),
              xlabel="bytes in flight on an SM (orange: at most); behind the names, and by "
              "the fill: occupancy, %")
@@ -142,8 +144,9 @@ def schedules(run):
     figure, axis = plt.subplots(figsize=(10, 6), layout="constrained")
     for label, points in lines.items():
         size = re.search(r"cluster of (\d+)", label)
-        color = (GREEN if re.search("one way|registers", label) else BLUE if size else GREY if "copy" in label
-                 else ORANGE if "no cluster" in label else RED)
+        color = (GREEN if re.search("one way|registers", label) else BLUE if size
+                 else GREY if "copy" in label else ORANGE if "no cluster" in label
+                 else RED)
         axis.plot(*zip(*points), ":" if "registers" in label else "-" if size else "--",
                   color=color, label=label, lw=1.5,
                   marker={"2": "^", "4": "s", "8": "D", "16": "o"}.get(size and size[1], "x"))
