@@ -403,13 +403,12 @@ __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
 const cudaStream_t kStream = cudaStreamPerThread;  // one that can be captured
 constexpr size_t kScratchBytes = 1 << 22;
 
-struct Work {         // what a row may use
-  unsigned sms;       // multiprocessors of the card
-  unsigned wave;      // blocks of v10 that are resident at once
-  float* partials;    // one per block
-  unsigned* tickets;  // one counter, 0 between launches
-  void* library;      // its scratch memory
-  bool cooperative;   // a check: v10 is refused where a block has to wait
+struct Work {          // what a row may use
+  unsigned sms, wave;  // wave: blocks of v10 that are resident at once
+  float* partials;     // one per block
+  unsigned* tickets;   // one counter, 0 between launches
+  void* library;       // its scratch memory
+  bool cooperative;    // a check: v10 is refused where a block has to wait
 } work;
 
 // Blocks for n elements, so many per block; at least one.
@@ -862,28 +861,24 @@ std::vector<T> readBack(const T* d_x, Index n) {
 // copy of it shows); the first starts `past` floats past a 16-byte boundary.
 struct Input {
   Pattern pattern;
-  Index n, stride;
-  int copies, next = 0;  // next: the copy that the next launch reads
-  DeviceArray<float> memory;
-  float* first;
+  Index n;
+  int copies = 1, past = 0, next = 0;  // next: the copy for the next launch
+  Index stride = strideOf(n);
+  DeviceArray<float> memory{size_t(stride * copies)};
+  const float* first = fill();
   static Index strideOf(Index n) { return (n / kPad + 2) * kPad; }
-  Input(Pattern of, Index length, int count, int past = 0)
-      : pattern(of),
-        n(length),
-        stride(strideOf(n)),
-        copies(count),
-        memory(size_t(stride * copies)),
-        first(memory.data + past) {
-    const dim3 grid(gridOf(n, 256), unsigned(copies));
-    fillBytes(memory.data, 0x7f, bytesOf(stride * copies));
-    fillInput<<<grid, 256, 0, kStream>>>(first, n, stride, pattern, 0,
-                                         nullptr);
-    CUDA_CHECK(cudaGetLastError());
-    gate("position-data", of != Pattern::position || std::abs(want(0)) < 300,
-         text("n = %.0f adds up to %g", double(n), want(0)));
-  }
   const float* copy(int i) const { return first + i % copies * stride; }
   double want(int i) const { return sumCpu(pattern, i % copies * kShift, n); }
+  const float* fill() {
+    float* const x = memory.data + past;
+    const dim3 grid(gridOf(n, 256), unsigned(copies));
+    fillBytes(memory.data, 0x7f, bytesOf(stride * copies));
+    fillInput<<<grid, 256, 0, kStream>>>(x, n, stride, pattern, 0, nullptr);
+    CUDA_CHECK(cudaGetLastError());
+    const bool small = pattern != Pattern::position || std::abs(want(0)) < 300;
+    gate("position-data", small, text("n = %.0f: %g", double(n), want(0)));
+    return x;
+  }
 };
 
 // ---- checks ---------------------------------------------------------------
@@ -982,11 +977,11 @@ int resultsOf(const Row& row, const Input& uneven) {
 // ---- the ladder -----------------------------------------------------------
 
 void printLadder(const Device& device, const std::vector<Row>& rows) {
-  Input ones(Pattern::ones, std::min(kElems, kExact - 1), 1);
-  Input uneven(Pattern::uneven, std::min(kElems, kExact), 1);
+  Input ones{Pattern::ones, std::min(kElems, kExact - 1)};
+  Input uneven{Pattern::uneven, std::min(kElems, kExact)};
   const double bytes = double(bytesOf(kElems));
   const int copies = copiesBeyondL2(device, bytesOf(kElems));
-  Input input(Pattern::position, kElems, copies);
+  Input input{Pattern::position, kElems, copies};
   std::printf(
       "v4 to v9b: %d threads per block; v4c to v9b: %d blocks\n"
       "v10, v11: %d threads per block, at most %u blocks\n\n"
@@ -1007,10 +1002,8 @@ void printLadder(const Device& device, const std::vector<Row>& rows) {
       if (row.leaves >= Leaves::added) {
         const int results = resultsOf(row, uneven);
         own = text("%d  one float", results);
-        gate(
-            "same-bits",
-            results == 1 || row.leaves == Leaves::added || row.label[0] != 'v',
-            row.label);
+        const bool may = row.leaves == Leaves::added || row.label[0] != 'v';
+        gate("same-bits", may || results == 1, row.label);
       }
       const std::string times = timesAbove(above, timing);
       table.print(row.label, timing, (isCopy ? 2 : 1) * bytes,
@@ -1073,7 +1066,7 @@ void printGrowth(const Device& device, const std::vector<Row>& rows,
     const int sums = int(std::clamp<Index>((Index(1) << 30) / n, 8, kSums));
     const bool fromL2 = graph && bytes * sums < device.l2CacheSize;
     if (!fits(copies * Input::strideOf(n))) break;
-    Input input(Pattern::position, n, copies);
+    Input input{Pattern::position, n, copies};
     double spread = 0.0;
     line = text("2^%d%8s", e, fromL2 ? "L2" : "memory");
     for (const Row& row : rows) {
@@ -1132,7 +1125,7 @@ void checkAwkward(const std::vector<Row>& rows) {
   }
   int runs = 0, right = 0;
   const auto runAll = [&](Pattern pattern, Index n, int past) {
-    Input input(pattern, n, 1, past);
+    Input input{pattern, n, 1, past};
     for (const Row& row : rows) {
       if (!row.whyNot.empty()) continue;
       ++runs;
@@ -1192,7 +1185,7 @@ void lesson() {
   checkAwkward(rows);
   for (const Row& row : rows) {
     if (row.name() != "v10") continue;
-    Input input(Pattern::position, kElems, 1);
+    Input input{Pattern::position, kElems};
     work.cooperative = true;
     gate("one-wave", runsRight(row, input), row.label);
     std::printf("v10's %u blocks are one wave: none has to wait.\n",
