@@ -36,7 +36,7 @@ def judge(lesson, wrong):
     """Fails with what is wrong; a draft lists what it lacks."""
     text = "\n".join([lesson.folder, *wrong])
     if wrong and lesson.draft:
-        pytest.skip("a draft, and lacks: " + text)
+        pytest.skip("a draft, and lacks: " + text.replace("\n", "; "))
     if wrong:
         pytest.fail(text, pytrace=False)
 

@@ -149,9 +149,9 @@ def test_architectures(small, option, env, wanted):
     ("ARCHITECTURES=35", "cannot compile for '35'. It knows native"),
     ("ARCHITECTURES=native", "native needs a GPU on the machine that"),
     ("STANDARD=14", "CMAKE_CUDA_STANDARD=14: the lessons need 17")])
-def test_refused(tree, option, said):
-    tree.configure(f"-DCMAKE_CUDA_{option}",
-                   CUDA_VISIBLE_DEVICES="").fails().says(said)
+def test_refused(small, option, said):
+    small.configure(f"-DCMAKE_CUDA_{option}",
+                    CUDA_VISIBLE_DEVICES="").fails().says(said)
 
 
 def test_standard(small):
@@ -267,7 +267,8 @@ def test_without_python(tree):
     on, require = "-DLESSONS_CHECKS=ON", "-DLESSONS_REQUIRE_TOOLS=ON"
     none = "-DCMAKE_DISABLE_FIND_PACKAGE_Python3=ON"
     tree.configure(on).ok()
-    tree.make(PIP_NO_INDEX="1").ok().says("could not be installed")
+    tree.make("--target", "venv", PIP_NO_INDEX="1").ok().says(
+        "could not be installed")
     tree.ctest("-R", "test_one").ok().says(
         "***Skipped", "Skipped: test_one: no virtual environment")
     tree.configure(on, require).ok()
