@@ -687,19 +687,20 @@ unsigned blocksFor(size_t work, size_t perBlock) {
 }
 
 // What successive launches walk over: copies of x, y and out, n floats and
-// poison behind them. out has room for the yardsticks, which copy half of the
-// bytes of a row. An array starts on 256 bytes: float4 is aligned, and a
-// warp's load starts on a sector of 32 bytes.
+// poison behind them, with nothing between the copies. An array starts on 256
+// bytes: float4 is aligned, and a warp's load starts on a sector of 32 bytes.
 constexpr size_t kPadding = 1024;
 const unsigned kPoison = ~0u;  // what cudaMemset(..., 0xFF, ...) leaves
 static_assert(kPadding % 128 == 0, "kPadding: a multiple of 128 floats");
-size_t copied(size_t n) { return (3 * n / 2 + 3) / 4 * 4; }  // whole float4
 struct Passes {
-  size_t n, pitch = (n + 127) / 128 * 128 + kPadding, all = pitch / 2 * 7;
+  size_t n, pitch = (n + 127) / 128 * 128 + kPadding;
   int count;
   DeviceArray<float> data;
   Passes(size_t elements, int copies)
-      : n(elements), count(copies), data(all * copies) {
+      : n(elements), count(copies), data(3 * pitch * copies) {
+    fill();
+  }
+  void fill() const {
     poison(0);
     for (int p = 0; p < count; ++p) {
       const unsigned blocks = blocksFor(n, 256);
@@ -708,12 +709,15 @@ struct Passes {
     }
     CUDA_CHECK(cudaGetLastError());
   }
-  float* x(int p) const { return data.data + all * (p % count); }
+  float* x(int p) const { return data.data + 3 * pitch * (p % count); }
   float* y(int p) const { return x(p) + pitch; }
   float* out(int p) const { return y(p) + pitch; }
+  // The yardsticks copy the first half of a copy to the second.
+  size_t copied() const { return (3 * n / 2 + 3) / 4 * 4; }  // whole float4
+  float* half(int p) const { return x(p) + 3 * pitch / 2; }
   void poison(size_t first) const {  // the words of each copy from `first` on
     for (int p = 0; p < count; ++p)
-      CUDA_CHECK(cudaMemset(x(p) + first, 0xFF, (all - first) * 4));
+      CUDA_CHECK(cudaMemset(x(p) + first, 0xFF, (3 * pitch - first) * 4));
   }
 };
 
@@ -865,15 +869,15 @@ void launchPlan(const Plan& plan, const Passes& passes, int p, size_t n,
         cuda::std::make_tuple(x, y), out, n, ScaleAdd()));
   }
 #endif
-  const size_t count = copied(n);
+  const size_t words = passes.copied();
   if (plan.kind == kDriver) {
-    return CUDA_CHECK(
-        cudaMemcpyAsync(out, x, count * 4, cudaMemcpyDeviceToDevice));
+    return CUDA_CHECK(cudaMemcpyAsync(passes.half(p), x, words * 4,
+                                      cudaMemcpyDeviceToDevice));
   }
   if (plan.kind == kCopy) {
-    return copy16<<<blocksFor(count / 4, 256), 256>>>(
-        reinterpret_cast<float4*>(out), reinterpret_cast<const float4*>(x),
-        count / 4);
+    return copy16<<<blocksFor(words / 4, 256), 256>>>(
+        reinterpret_cast<float4*>(passes.half(p)),
+        reinterpret_cast<const float4*>(x), words / 4);
   }
   const size_t items = plan.kind == kRing ? 1 : plan.items;
   cudaLaunchAttribute overlap = {};  // may start before the last one has ended
@@ -942,7 +946,9 @@ void checkLengths(std::vector<Plan>* plans) {
 // One launch on poisoned output, checked; the clock; every copy checked.
 void measure(Plan* plan, const Passes& passes,
              const std::vector<float>& want) {
-  const size_t count = plan->isCopy() ? copied(passes.n) : passes.n;
+  const size_t count = plan->isCopy() ? passes.copied() : passes.n;
+  const size_t first =
+      plan->isCopy() ? 3 * passes.pitch / 2 : 2 * passes.pitch;
   std::vector<float> source(plan->isCopy() ? count : 0);
   auto right = [&](int launches) {
     size_t wrong = 0;
@@ -950,7 +956,7 @@ void measure(Plan* plan, const Passes& passes,
       CUDA_CHECK(cudaMemcpy(source.data(), passes.x(p), source.size() * 4,
                             cudaMemcpyDefault));
       wrong += wrongWords(
-          passes.out(p), count + kPadding, 0, count,
+          passes.x(p) + first, count + kPadding, 0, count,
           plan->isCopy() ? source.data() : want.data() + size_t(p) * kShift);
     }
     return gate("elements-exact", wrong == 0,
@@ -958,14 +964,14 @@ void measure(Plan* plan, const Passes& passes,
   };
   auto launch = [&](int p) { launchPlan(*plan, passes, p, passes.n); };
   if (plan->kernel) residentBlocks(*plan);  // sets its attributes
-  passes.poison(2 * passes.pitch);
+  passes.poison(first);
   CUDA_CHECK(cudaProfilerStart());  // a profiler records this launch
   launch(0);
   CUDA_CHECK(cudaGetLastError());
   CUDA_CHECK(cudaProfilerStop());
   plan->note = "WRONG, not timed";
   if (!right(1)) return;
-  passes.poison(2 * passes.pitch);
+  passes.poison(first);
   plan->timing = timeKernel(launch);
   if (right(plan->timing.launches)) plan->note.clear();
 }
@@ -1060,12 +1066,9 @@ void printResidency(const std::vector<Plan>& plans, const Device& device) {
          plan.label);
   }
   std::printf(
-      "\nitems per thread; width: floats per load; local: bytes of local "
-      "memory\n"
-      "per thread; shared: dynamic bytes per block (the driver adds %zu); "
-      "by:\n"
-      "blocks per SM that a resource allows; driver: its answer "
-      "decides.%s\n\n",
+      "\nwidth: floats per load. local: bytes of local memory per thread.\n"
+      "shared: dynamic bytes per block; the driver adds %zu. by ...: blocks\n"
+      "that a resource allows; driver: its own answer, which decides.%s\n\n",
       device.reservedSharedMemPerBlock, notes.c_str());
 }
 
@@ -1126,14 +1129,12 @@ void printCurve(const std::vector<Plan>& plans, const Device& device,
       least = plan;
   }
   std::printf(
-      "\nin flight: bytes of loads on a full SM; <= where guards, few regs, "
-      "a\n"
-      "debug build or a small grid can make them fewer. ns: bytes in flight "
-      "on\n"
-      "all SMs / bytes loaded per ns. pair: time over that of the first row\n"
-      "with equally many bytes. Little's law: bytes in flight = latency x\n"
-      "rate. A load alone takes %.1f ns (pointer chase); %.0f GB/s of loads,\n"
-      "2/3 of %s, need at least %.0f bytes on each of %d SMs.\n"
+      "\nin flight: bytes of loads on a full SM; <= where guards, few regs,\n"
+      "a debug build or a small grid can make them fewer. ns: bytes in\n"
+      "flight on all SMs / bytes loaded per ns. pair: time over that of the\n"
+      "first row with as many bytes. Little's law: bytes in flight = latency\n"
+      "x rate. A load alone takes %.1f ns (pointer chase); %.0f GB/s of\n"
+      "loads, 2/3 of %s, need at least %.0f bytes on each of %d SMs.\n"
       "\nFastest: %s, %.1f GB/s, at %.1f %% occupancy.\n"
       "Without overlapping launches: %s, %.1f GB/s.\n"
       "Least occupancy within 10 %% of that: %s, %.1f %%, %.3f of its GB/s.\n",
@@ -1161,13 +1162,14 @@ void lesson() {
   double copyGBs = 0.0, driverGBs = 0.0;
   for (Plan& plan : plans) {
     if (plan.note.empty()) measure(&plan, passes, want);
+    if (plan.isCopy()) passes.fill();  // it wrote over y
     if (!plan.note.empty()) {
       table.line(plan.label, plan.note);
       continue;
     }
     plan.gbs = table.print(
         plan.label, plan.timing,
-        plan.isCopy() ? 8.0 * copied(kElems) : 12.0 * kElems,
+        plan.isCopy() ? 8.0 * passes.copied() : 12.0 * kElems,
         plan.blocks == 0
             ? text("%8s%7s%8s%11s", "-", "-", "-", "-")
             : text("%8d%7d%8.1f%11s", plan.blocks,

@@ -318,7 +318,7 @@ def test_littles_law(run):
     latency = float(re.search(r"alone takes ([\d.]+) ns", run.body)[1])
     rate = figures.peak * 2 / 3
     need = latency * rate / figures.sms
-    assert near(int(re.search(r"(\d+) GB/s of loads", run.body)[1]), rate, 0,
+    assert near(int(re.search(r"(\d+) GB/s of\s+loads", run.body)[1]), rate, 0,
                 2e-4)
     assert near(int(re.search(r"at least (\d+) bytes on each of "
                               rf"{figures.sms} SMs", run.body)[1]), need, 0,
