@@ -257,9 +257,6 @@ __global__ void reduceVectorized(const float* x, Index n, float* partials) {
 }
 // end snippet
 
-// v8 (twoLaunches, below the kernels) folds v7's partials with one block of
-// v6: a second launch, which starts when the first has ended.
-
 // snippet: atomic-finish
 // v8a changes who folds, by day 24's atomic finish: every block adds its
 // partial to the result, in the order in which blocks finish. Where a sum
@@ -434,6 +431,8 @@ void fixedGrid(const float* x, Index n, float* out) {
 }
 
 // snippet: v8-two-passes
+// v8: one block of v6 folds v7's partials, in a second launch, which starts
+// when the first has ended.
 template <auto kFirst, auto kSecond>
 void twoLaunches(const float* x, Index n, float* out) {
   constexpr int kThreads = kThreadsPerBlock;
