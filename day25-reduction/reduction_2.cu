@@ -692,9 +692,14 @@ Timing timeKernel(Launch launch, cudaStream_t stream = nullptr,
   for (double* values : {ms, host}) std::sort(values, values + kBatches);
   timing.ms = ms[kBatches / 2];
   timing.spread = (ms[kBatches - 1] - ms[0]) / timing.ms;
-  const double most = 1.01 * host[kBatches / 2];  // a short batch shows little
-  gate("clock",  // the GPU may be shared: the fastest batch by the host counts
-       most * count < 1 || (timing.ms < most && timing.ms > host[0] / 2),
+  const double most = 1.01 * host[kBatches / 2];
+  double least = host[0];  // where another program has the GPU, batches wait
+  for (int k = 0; k < 100 && timing.ms < least / 2; ++k) {
+    if (timing.launches + count <= kMaxLaunches) batch(count, 0);
+    least = std::min(least, host[0]);
+  }
+  gate("clock",  // a batch of less than 1 ms shows little
+       least * count < 1 || (timing.ms < most && timing.ms > least / 2),
        text("%g ms per launch, by the host %g", timing.ms, most));
   for (cudaEvent_t e : {start, stop}) CUDA_CHECK(cudaEventDestroy(e));
   return timing;

@@ -308,7 +308,8 @@ __device__ inline void openMailbox(Mailbox& box) {
   asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(bar) : "memory");
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
-// One thread, once per total: its arrival, and the bytes that will come.
+// One thread, once per total: its arrival, and the bytes that come; some may
+// have come before, but without the arrival the total is not complete.
 __device__ inline void expectSums(Mailbox& box, int blocks) {
   asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(
                    sharedAddress(&box.arrived)),
@@ -678,15 +679,13 @@ __device__ inline void oneWay(const float* in, float* out, Matrix m) {
   cg::cluster_group cluster = cg::this_cluster();
   const int blocks = cluster.num_blocks(), rank = cluster.block_rank();
   const int t = threadIdx.x;
-  if (t == 0) {
-    openMailbox(box);
-    expectSums(box, blocks);
-  }
+  if (t == 0) openMailbox(box);
   arriveRelaxed();
   const Part part = partOf(m, blockIdx.x / blocks, rank, blocks);
   reportLaunch();
   const float sum = blockSum(hold<kRegs>(in + part.at, part.count, slice, v));
   waitForCluster();  // every mailbox of the cluster is open
+  if (t == 0) expectSums(box, blocks);
   if (t < blocks) sendSum(box, sum, rank, t);
   const float scale = __frcp_rn(awaitSums(box, blocks, 0));
   write<kRegs>(out + part.at, part.count, slice, v, scale);
@@ -878,9 +877,14 @@ Timing timeKernel(Launch launch, cudaStream_t stream = nullptr,
   for (double* values : {ms, host}) std::sort(values, values + kBatches);
   timing.ms = ms[kBatches / 2];
   timing.spread = (ms[kBatches - 1] - ms[0]) / timing.ms;
-  const double most = 1.01 * host[kBatches / 2];  // a short batch shows little
-  gate("clock",  // the GPU may be shared: the fastest batch by the host counts
-       most * count < 1 || (timing.ms < most && timing.ms > host[0] / 2),
+  const double most = 1.01 * host[kBatches / 2];
+  double least = host[0];  // where another program has the GPU, batches wait
+  for (int k = 0; k < 100 && timing.ms < least / 2; ++k) {
+    if (timing.launches + count <= kMaxLaunches) batch(count, 0);
+    least = std::min(least, host[0]);
+  }
+  gate("clock",  // a batch of less than 1 ms shows little
+       least * count < 1 || (timing.ms < most && timing.ms > least / 2),
        text("%g ms per launch, by the host %g", timing.ms, most));
   for (cudaEvent_t e : {start, stop}) CUDA_CHECK(cudaEventDestroy(e));
   return timing;
