@@ -78,7 +78,8 @@ def test_one_way(kernel, name):
     assert one.count("STAS") == one.count(ARRIVE) == one.count(WAIT) == 1
     assert one.count("MEMBAR") == one.count(READ) == 0
     assert one.before(r"SYNCS\.EXCH", ARRIVE) == 1
-    assert one.before(r"SYNCS\.ARRIVE", ARRIVE) == 1
+    assert one.before(WAIT, r"SYNCS\.ARRIVE") == 1
+    assert one.before(r"SYNCS\.ARRIVE", r"SYNCS\.PHASECHK") == 1
     assert one.before(ARRIVE, "LDGSTS") == 1
     assert one.before(WAIT, "LDGSTS") == 0 and one.before(WAIT, "STAS") == 1
     behind = one.after("STAS")
