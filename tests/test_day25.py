@@ -314,11 +314,11 @@ def test_growth_verdicts(run):
     for clock, (table, note) in growths(run).items():
         v10 = [number(row["v10"]) for row in table.rows]
         calm = [exponent(row) for k, row in enumerate(table.rows)
-                if k and v10[k] < 1.5 * v10[k - 1]]
+                if k and v10[k] < 1.45 * v10[k - 1]]
         doubtful = [exponent(row) for k, row in enumerate(table.rows)
-                    if k and close(v10[k], 1.5 * v10[k - 1], 0.1)]
+                    if k and close(v10[k], 1.45 * v10[k - 1], 0.1)]
         knee = int(re.search(r" The knee: up to 2\^(\d+) twice\nthe floats take "
-                             r"v10 less than 1\.5 times as long\.", note)[1])
+                             r"v10 less than 1\.45 times as long\.", note)[1])
         assert knee == max(calm) or knee in doubtful
         for version in ("v10", "v11"):
             ratios = {exponent(row): number(row[f"library/{version}"])
