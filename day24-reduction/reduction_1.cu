@@ -68,16 +68,14 @@ static_assert(
 
 // ---- kernels --------------------------------------------------------------
 // The same for all. One thread: one element (v4: two). One warp: 32 floats in
-// a row, 4 sectors of 32 bytes, as `in` starts on a multiple of 128 bytes; any
-// float boundary gives the right sum. Launch: kThreadsPerBlock threads per
-// block; *out is 0 before a row that adds to it; v1 to v4 leave one partial
-// sum per block.
+// a row, 4 sectors of 32 bytes, as `in` starts on a multiple of 128 bytes.
+// Launch: kThreadsPerBlock threads per block; *out is 0 before a row that adds
+// to it; v1 to v4 leave one partial sum per block.
 
 // snippet: copy-ceiling
-// The ceiling: reads and writes every byte once.
+// The ceiling: reads and writes every byte once. Needs boundaries of 16 bytes.
 // One thread: 16 bytes; the first threads also copy the last n % 4 floats.
 // One warp: 512 bytes in a row, 16 sectors per request, all of them used.
-// Launch: kCopyThreads threads per block, on boundaries of 16 bytes.
 __global__ void copyFloats(const float* in, float* out, size_t n) {
   const size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i < n / 4)
@@ -121,7 +119,7 @@ __global__ void reduceAtomicShared(const float* in, float* out, size_t n) {
 //   sm_90 the modulo is an integer division at every level; for sm_100 and
 //   newer the compiler sees a power of two, and masks instead.
 // One warp: the `if` becomes predicates, not a branch: every warp issues every
-//   level. At s = 1 16 lanes of each warp work, then 8, 4, 2, 1; from s = 32
+//   level. At s = 1, 16 lanes of each warp work, then 8, 4, 2, 1; from s = 32
 //   on most warps have none. No bank conflict.
 __global__ void reduceInterleavedModulo(const float* in, float* partials,
                                         size_t n) {
