@@ -462,8 +462,8 @@ void launchInFlight(InFlight* kernel, unsigned grid, int threads, bool early,
   attribute.id = work.cooperative
                      ? cudaLaunchAttributeCooperative
                      : cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.cooperative = 1;
   attribute.val.programmaticStreamSerializationAllowed = 1;
+  if (work.cooperative) attribute.val.cooperative = 1;
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(grid);
   config.blockDim = dim3(unsigned(threads));
