@@ -128,14 +128,15 @@ class Gpus(queue.Queue):
 
 
 def profile(program, env, metrics=METRICS, options=(), arguments=(),
-            timeout=400, statuses=(0,)):
-    """(whether all went well, the launches as CSV or what went wrong)."""
+            timeout=400):
+    """(whether all went well, the launches as CSV or what went wrong). The
+    program itself may end with 0 or 1."""
     report = f"{program}.ncu-rep"
     with COUNTERS:
         status, said = sh([NCU, *NCU_OPTIONS, *options, "--metrics",
                            ",".join(metrics), "--force-overwrite", "-o",
                            program, program, *arguments], timeout, env)
-    if status in statuses and Path(report).exists():
+    if status in (0, 1) and Path(report).exists():
         status, said = sh([NCU, "--import", report, "--csv", "--page", "raw",
                            "--print-units", "base"], timeout)
         at = said.find('"ID"')  # a warning may come before it
