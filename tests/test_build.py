@@ -286,7 +286,8 @@ def test_without_python(tree):
 # ---- the lessons, as they are
 
 REFUSALS = {"none": "no NVIDIA driver found", "old": "driver is too old",
-            "empty": "driver offers no GPU", "broken": "driver does not work"}
+            "empty": "no GPU found", "broken": "driver does not work"}
+
 
 def test_alone(any_lesson, tmp_path):
     """The Build lines of its header, in a folder that holds nothing else; the

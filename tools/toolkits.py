@@ -190,6 +190,8 @@ def main():
     work = options.work.resolve()
     work.mkdir(parents=True, exist_ok=True)
     commit = sh("git", "-C", ROOT, "rev-parse", "--short=12", "HEAD").strip()
+    if sh("git", "-C", ROOT, "status", "--porcelain", "--", "day*/*.cu"):
+        sys.exit("commit the lessons first")
     toolkits = {"12.4": debian_toolkit(work / "cuda-12.4"), "13.0": None}
     [toolkits["newest"]] = venv(
         work / "newest", "--require-hashes", "-r",
@@ -226,7 +228,7 @@ def main():
         *(f"| {name} | {rows[name].how} | {done[name]} |" for name in rows), "",
         "| toolkit, host compiler, build | lessons compiled |", "|---|---|",
         *(f"| {name} | {done[name]} |" for name in todo if name not in rows),
-        ""])
+        "", ""])
     page = ROOT / "research/BUILD-MATRIX.md"
     page.write_text(re.sub("(?s)(?<=<!-- tables -->).*(?=<!-- end -->)",
                            lambda _: text, page.read_text()))
