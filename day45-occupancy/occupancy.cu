@@ -811,7 +811,9 @@ Plan makePlan(const Row& row, const Device& device) {
     return skip(text("built for %d.%d; build with -arch=sm_%d or newer",
                      built / 10, built % 10, needs));
   }
-  int grid = 0, &threads = plan.threads = kThreadsPerBlock;
+  int grid = 0;
+  int& threads = plan.threads;
+  threads = kThreadsPerBlock;
   if (row.label == "suggested")
     CUDA_CHECK(
         cudaOccupancyMaxPotentialBlockSize(&grid, &threads, row.kernel));
