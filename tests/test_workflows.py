@@ -42,7 +42,8 @@ def rules(github):
                 wrong.append(f"{name}: may do more than read")
     for path in github.glob("workflows/*.yml"):
         wrong += [f"no version behind the commit: {use}" for use in re.findall(
-            "uses: (.*)", path.read_text()) if not re.search(" # v[0-9.]+$", use)]
+            "uses: (.*)", path.read_text())
+            if not re.search(" # v[0-9.]+$", use)]
     linux, lessons = ci["jobs"]["linux"], gpu["jobs"]["lessons"]
     if linux["steps"][-1]["run"] != "bash .ci/run":
         wrong.append("linux does not end with .ci/run")

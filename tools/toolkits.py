@@ -225,8 +225,8 @@ def main():
     text = "\n".join([
         f"\nCommit {commit}, nvcc {versions}.", "",
         "| job | how it was rehearsed | result |", "|---|---|---|",
-        *(f"| {name} | {rows[name].how} | {done[name]} |" for name in rows), "",
-        "| toolkit, host compiler, build | lessons compiled |", "|---|---|",
+        *(f"| {name} | {rows[name].how} | {done[name]} |" for name in rows),
+        "", "| toolkit, host compiler, build | lessons compiled |", "|---|---|",
         *(f"| {name} | {done[name]} |" for name in todo if name not in rows),
         "", ""])
     page = ROOT / "research/BUILD-MATRIX.md"
