@@ -208,6 +208,13 @@ def test_copies(run):
     assert (copies - 2) * stride <= 4 * (cache + 5e4)
 
 
+def test_peak(run):
+    """Its data sheet gives an H200 4.8 TB/s."""
+    if "NVIDIA H200," not in run.body:
+        pytest.skip("another card")
+    assert close(facts(run)[3], 4800, 1)
+
+
 def test_rates(run):
     """GB/s is what is read and left over the time; its shares of the copy and
     of the peak."""
