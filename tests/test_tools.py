@@ -499,6 +499,15 @@ def test_control(lesson, tmp_path):
     assert any("the lesson itself, exit 1: status 1" in one for one in wrong)
 
 
+def test_disturbed(lesson, tmp_path):
+    """What fails beside other programs is tried again, alone."""
+    mark = f'std::fopen("{tmp_path}/mark", '
+    edit(lesson.path, '  gate("clock"', f'  if (!{mark}"r"))\n    gate("once", '
+         f'!{mark}"w"), "");\n  gate("clock"')
+    assert tried(lesson, FAULTS, tmp_path)[1] == []
+    assert (tmp_path / "mark").exists()
+
+
 def test_nothing_wrong_is_recorded(tree, monkeypatch):
     """A failed step is not recorded, and the others are."""
     lesson = evidence.lessons(tree)[0]

@@ -120,7 +120,6 @@ class Trial:
         self.lesson, self.work, self.gpus = lesson, Path(work), gpus
         self.compiled = programs.Once(self.compile)
         self.ran = programs.Once(self.run)
-        self.observed = programs.Once(self.observe)
 
     def compile(self, source, arch, flags, cubin):
         """(status, messages, program)"""
@@ -204,7 +203,7 @@ class Trial:
 
     def verdict(self, fault):
         """(whether it is caught as it says, a line for the record)"""
-        caught, said = self.observed(fault)
+        caught, said = self.observe(fault)
         said = re.sub(rf"{re.escape(str(self.work))}\S*/", "", said)
         if not caught:
             return False, (f"{fault.name}: NOT CAUGHT by {fault.how} "
@@ -212,19 +211,32 @@ class Trial:
         how = "" if fault.how == "explained" else "caught by "
         return True, f"{fault.name}: {how}{fault.how}: {said}"
 
-    def controls(self, faults):
-        """The lesson as it is, in each of their ways: nothing may catch it.
-        (The record of the sanitizers shows that of them; without a GPU, the
-        tests of the machine code do of theirs.)"""
+    def jobs(self, faults):
+        """What is to be done, as (function, fault): first the lesson as it is
+        in each of their ways, and nothing may catch it. (The record of the
+        sanitizers shows that of them; without a GPU, the tests of the machine
+        code do of theirs.)"""
         ways = ("exit 1", *BY_TEST) * bool(self.gpus)
-        return list(dict.fromkeys(
+        controls = dict.fromkeys(
             replace(fault, name="unchanged", source=self.lesson.text,
                     what=fault.what if fault.how in BY_TEST else "any")
-            for fault in faults if fault.how in ways))
+            for fault in faults if fault.how in ways)
+        return [(Trial.control, one) for one in controls] + [
+            (Trial.verdict, one) for one in faults]
+
+    def settled(self, jobs, results):
+        """The results; what was not as it should be is tried again, alone on
+        a GPU, since other programs may have disturbed it."""
+        quiet = self
+        if self.gpus:
+            quiet = Trial(self.lesson, self.work,
+                          programs.Gpus(self.gpus.ids[:1], 1))
+        return [(fine, text) if fine else function(quiet, fault)
+                for (function, fault), (fine, text) in zip(jobs, results)]
 
     def control(self, fault):
         """(whether nothing is wrong, what is)"""
-        caught, said = self.observed(fault)
+        caught, said = self.observe(fault)
         return caught is False, f"the lesson itself, {fault.how}: {said}"
 
 
@@ -240,10 +252,11 @@ def tried(lesson, work, pool, gpus=None, only=None):
     faults, wrong = read(lesson)
     faults = [one for one in faults if re.fullmatch(only or ".*", one.name)]
     trial = Trial(lesson, work, gpus)
-    results = [list(pool.map(function, some)) for function, some in (
-        (trial.control, trial.controls(faults)), (trial.verdict, faults))]
-    wrong += [text for some in results for fine, text in some if not fine]
-    return [text for _, text in results[1]], wrong
+    jobs = trial.jobs(faults)
+    results = trial.settled(jobs, list(pool.map(
+        lambda job: job[0](trial, job[1]), jobs)))
+    wrong += [text for fine, text in results if not fine]
+    return [text for _, text in results[len(jobs) - len(faults):]], wrong
 
 
 def main():

@@ -115,7 +115,8 @@ class Gpus(queue.Queue):
 
     def __init__(self, ids=("0",), each=4):
         super().__init__()
-        for gpu in list(ids) * each:
+        self.ids = list(ids)
+        for gpu in self.ids * each:
             self.put(gpu)
 
     @contextlib.contextmanager

@@ -266,20 +266,21 @@ class Recorder:
         listed, wrong = faults.read(lesson)
         trial = faults.Trial(lesson, args.work / f"{lesson.folder}-faults",
                              self.gpus)
-        controls = trial.controls(listed)
+        jobs = trial.jobs(listed)
 
         def body(done):
+            done = trial.settled(jobs, done)
             bad = wrong + [text for fine, text in done if not fine]
             want(not bad, "\n".join(bad))
             return "\n".join([
-                faults.signature(lesson), *(text for _, text in done
-                                            [len(controls):]),
+                faults.signature(lesson),
+                *(text for _, text in done[len(jobs) - len(listed):]),
                 f"{len(listed)} faults", ""])
         yield Step(lesson, own, "faults", [
-            partial(trial.control, one) for one in controls] + [
-            partial(trial.verdict, one) for one in listed], body,
+            partial(function, trial, one) for function, one in jobs], body,
             {"run-command": f"python tools/faults.py --run day{lesson.day}"},
-            builds=[partial(trial.build, one) for one in controls + listed])
+            builds=[partial(trial.build, one) for _, one in jobs
+                    if one.how != "explained"])
         full = args.full_runs or FULL_RUNS.get(lesson.day, 8)
         yield Step(lesson, own, "soak", full * [
             partial(self.passes, lesson, own, "full")],
@@ -381,12 +382,18 @@ class Recorder:
             for gpu in self.ids:
                 pool.submit(self.alone, gpu, alone)
         together = [step for step in steps if step.kind not in ALONE]
+        late = []
         with ThreadPoolExecutor(2 * self.gpus.qsize()) as pool, \
                 ThreadPoolExecutor(len(together) or 1) as waiting:
             for step in together:
-                waiting.submit(self.finish, step, partial(
-                    self.collect, [pool.submit(self.job, job)
-                                   for job in step.jobs]))
+                results = partial(self.collect, [
+                    pool.submit(self.job, job) for job in step.jobs])
+                if step.kind == "faults":  # tries some again, undisturbed
+                    late.append((step, results))
+                else:
+                    waiting.submit(self.finish, step, results)
+        for step, results in late:
+            self.finish(step, results)
         self.say(f"{len(self.failed)} steps failed")
         print(*self.failed, sep="\n\n")
         return bool(self.failed)
