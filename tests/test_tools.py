@@ -502,8 +502,8 @@ def test_control(lesson, tmp_path):
 def test_disturbed(lesson, tmp_path):
     """What fails beside other programs is tried again, alone."""
     mark = f'std::fopen("{tmp_path}/mark", '
-    edit(lesson.path, '  gate("clock"', f'  if (!{mark}"r"))\n    gate("once", '
-         f'!{mark}"w"), "");\n  gate("clock"')
+    edit(lesson.path, '  gate("clock"', f'  if (!{mark}"r"))\n'
+         f'    gate("once", !{mark}"w"), "");\n  gate("clock"')
     assert tried(lesson, FAULTS, tmp_path)[1] == []
     assert (tmp_path / "mark").exists()
 
