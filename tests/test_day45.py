@@ -369,7 +369,7 @@ def test_lengths(run):
 
 
 def test_targets(run):
-    """What an H200 must reach; see lessons of day 45."""
+    """What an H200 must reach."""
     figures = Figures(run)
     if figures.quick or not figures.h200:
         return
@@ -382,6 +382,7 @@ def test_targets(run):
     assert gbs["ilp8-b1"] >= 1.25 * gbs["ilp8-guarded-b1"]
     assert abs(gbs["tlp1-control"] / gbs["tlp1"] - 1) < 0.05
     assert 0.80 <= gbs["tlp1"] / gbs["vec2-b1"] <= 1.25
+    assert gbs["ilp4-b1"] > gbs["tlp1-b3"]
     for label in ("vec4-b2", "vec8-b2"):
         assert gbs[label] >= 0.91 * gbs["vec1-cs"]
     if run.arch >= 90:
@@ -409,8 +410,8 @@ def launches(profile):
 
 
 def test_launches_are_the_rows(profile):
-    """Kernel, items, grid, block and dynamic shared memory as the label and
-    Table 1 say; as many warps may be resident as the driver answered."""
+    """Kernel, items, grid, block, shared memory, registers and limits as the
+    label and Table 1 say; as many warps may be resident as the driver said."""
     figures = Figures(profile.run)
     for label, row, launch in launches(profile):
         if label == "library":
@@ -430,20 +431,24 @@ def test_launches_are_the_rows(profile):
         assert launch.grid == (figures.sms if label == "async-b1" else
                                math.ceil(figures.n / per_block))
         assert near(launch.metrics[POSSIBLE], row["occ %"], 1)
+        for metric, column in (("registers_per_thread", "regs"),
+                               ("occupancy_limit_blocks", "by cap"),
+                               ("occupancy_limit_warps", "by warps")):
+            assert launch.metrics[f"launch__{metric}"] == made[column]
 
 
 def test_achieved_occupancy(profile):
-    """Of a -bN row never above the driver's figure, within 10 points of it,
-    and more than one block fewer could reach. It does not reach the figure: a
-    place is empty while a block's last warps end and the next one starts."""
+    """Of a -bN row never above the driver's figure, at least 70 % of it (of
+    one block 80 %), and more than one block fewer could reach. It does not
+    reach the figure: a place is empty while a block's last warps end and the
+    next one starts."""
     for label, row, launch in launches(profile):
         if not re.search(r"-b\d$", label):
             continue
         achieved, said = launch.metrics[ACHIEVED], row["occ %"]
-        assert said * (row["blocks"] - 1) / row["blocks"] < achieved
-        assert said - 10 <= achieved <= said + 0.1
-        if row["blocks"] == 1:
-            assert achieved > 0.8 * said
+        least = 0.8 if row["blocks"] == 1 else max(
+            0.7, 1 - 1 / row["blocks"])
+        assert least * said < achieved <= said + 0.1
 
 
 def test_sectors(profile):
