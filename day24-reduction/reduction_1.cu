@@ -417,6 +417,7 @@ inline Device openDevice(int need, const void* kernel) {
     if (refused)
       throw Skip(why + " (" + cudaGetErrorName(error) + ")\n  " + versions);
   CUDA_CHECK(cudaDeviceGetAttribute(&kHz, cudaDevAttrMemoryClockRate, 0));
+  if (device.integrated) kHz = 0;  // there it may be the clock of the GPU
   device.peakGBs = kHz * 2e3 * device.memoryBusWidth / 8 / 1e9;
   std::printf("%s, compute capability %.1f, %d SMs, L2 %.1f MB\n%s, ",
               device.name, found / 10.0, device.multiProcessorCount,
@@ -465,9 +466,9 @@ Timing timeKernel(Launch launch, cudaStream_t stream = nullptr,
   };
   int count = 1;  // leaves launches for the timed batches, and one more
   const double warmUpMs = std::min(kWarmUpMs, 10 * batchMs);  // clocks rise
-  for (double warm = 0.0, last = 0.0; warm < warmUpMs || last < batchMs;) {
-    warm += last = batch(count, 0);
-    const int next = last < batchMs ? 2 * count : count;
+  for (double warm = 0.0, took = 0.0; warm < warmUpMs || took < batchMs;) {
+    warm += took = batch(count, 0);
+    const int next = took < batchMs ? 2 * count : count;
     if (timing.launches + (kBatches + 1) * next > kMaxLaunches) break;
     count = next;
   }
