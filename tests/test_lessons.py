@@ -85,7 +85,7 @@ def listed(lesson):
     done = subprocess.run([program, "--list"], text=True,
                           stdout=subprocess.PIPE, timeout=60)
     assert done.returncode == 0
-    return re.findall(r"^  (\S.*?) {2,}(\S+)", done.stdout, re.M)
+    return re.findall(r"^  (\S.*?) {2,}([\w:]+)", done.stdout, re.M)
 
 
 def rows(lesson):
