@@ -589,11 +589,11 @@ inline bool has(const Labels& rows, const std::string& label) {
 struct Table {  // the columns of every lesson, then its own, `heading`
   double peakGBs, copyGBs = 0.0;  // 0: n/a
   Table(const Device& device, const char* heading) : peakGBs(device.peakGBs) {
-    std::printf("%-38s%10s%9s%9s%9s%9s%s\n", "row", "ms", "spread", "GB/s",
+    std::printf("%-40s%10s%9s%9s%9s%9s%s\n", "row", "ms", "spread", "GB/s",
                 "% copy", "% peak", heading);
   }
   void line(const std::string& label, const std::string& rest) const {
-    std::printf("%-38s  %s\n", label.c_str(), rest.c_str());
+    std::printf("%-40s  %s\n", label.c_str(), rest.c_str());
     printedRows.push_back(label);
   }
   // bytes: what one launch has to read and write. Returns GB/s.
@@ -618,7 +618,7 @@ inline int runLesson(int argc, char** argv, const char* duration,
       text("Usage: %s [ROW...]; all rows take %s.\n", argv[0], duration) +
       "ROW: a label, its first word, or its beginning:\n";
   for (const auto& [label, kernel] : rows)
-    list += text("  %-38s  %s\n", label.c_str(), kernel.c_str());
+    list += text("  %-40s  %s\n", label.c_str(), kernel.c_str());
   auto want = [&](const std::string& start) {  // "\n" ends every label
     const size_t before = wantedRows.size();
     for (const auto& [label, kernel] : rows)
