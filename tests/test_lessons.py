@@ -92,10 +92,11 @@ def rows(lesson):
     """The rows of the header are those of the program, in the same order, and
     `yours` builds; each row's kernel is in the file."""
     found, text = listed(lesson), lesson.text
-    tokens = re.sub(r'"(?:\\.|[^"\\])*"', "", evidence.code(text))
+    tokens = set(re.findall(r"\w+", re.sub(
+        r'"(?:\\.|[^"\\])*"', "", evidence.code(text))))
     labels = [label for label, _ in found]
     wrong = [f"{label}: no kernel {kernel}" for label, kernel in found
-             if not re.search(rf"\b{kernel}\b", tokens)]
+             if not set(kernel.split("::")) <= tokens]
     if labels.count("yours") != 1:
         wrong.append("no row `yours` with -DLESSON_YOURS")
     if [label for label in labels if label != "yours"] != headed(text):
