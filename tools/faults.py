@@ -36,7 +36,7 @@ from programs import sh
 LEAST, MOST_EXPLAINED = 25, 5  # faults per lesson; per cent of them
 FLAGS = "-DLESSON_QUICK -DLESSON_NO_CUB"
 TOOLS = {"memcheck": ["--leak-check", "full"], "racecheck": [],
-         "synccheck": [], "initcheck": []}
+         "synccheck": ["--num-cuda-barriers", "65536"], "initcheck": []}
 BY_TEST = ("machine code", "figures", "profile")
 CAUGHT = re.compile(r"(compiler|exit 1|machine code|figures|profile|explained)"
                     r": (\S.*)|(" + "|".join(TOOLS) + ")")
