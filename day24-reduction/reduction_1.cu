@@ -12,8 +12,8 @@
 //   v3 + atomic             v3, then one global atomic per block: one float
 //   v3 + shuffle + atomic   the last 32 values in registers, by shuffles
 //   v4 + shuffle + atomic   two loads, shuffles, one atomic per block
-//   v0 + warp shuffle       a warp adds up by shuffles: one atomic per warp
 //   v4 + two-stage shuffle  every warp shuffles, then the first one again
+//   v0 + warp shuffle       a warp adds up by shuffles: one atomic per warp
 //
 // Not measured: the first launch, copies to the host, zeroing *out for a row
 // that adds to it, a second pass over v1 to v4's partial sums (day 25).
@@ -56,15 +56,15 @@ constexpr std::int64_t kElems = (1 << (kQuick ? 18 : 24)) - 611;
 
 constexpr int kCopyThreads = 256;  // of the copy: small blocks are no ceiling
 constexpr int kWarp = 32;          // lanes of a warp
-static_assert(kThreadsPerBlock >= kWarp && kThreadsPerBlock <= 1024 &&
-                  (kThreadsPerBlock & (kThreadsPerBlock - 1)) == 0,
-              "kThreadsPerBlock must be a power of two (the trees halve the "
-              "block until one value is left) from 32 (the shuffles need all "
-              "lanes of a warp) to 1024 (no GPU runs more)");
-static_assert(
-    kElems >= 1 && kElems < (1 << 24),
-    "kElems must be from 1 (no time in nothing) to 2^24 - 1 (a float "
-    "counts no further: more ones could not show a lost element)");
+constexpr bool kBlockWorks = kThreadsPerBlock >= kWarp &&
+                             kThreadsPerBlock <= 1024 &&
+                             (kThreadsPerBlock & (kThreadsPerBlock - 1)) == 0;
+static_assert(kBlockWorks,
+              "kThreadsPerBlock must be a power of two (for the trees) from "
+              "32 (for the shuffles) to 1024 (no GPU runs more)");
+static_assert(kElems >= 1 && kElems < (1 << 24),
+              "kElems must be from 1 to 2^24 - 1: a float counts no further, "
+              "so more ones could not show a lost element");
 
 // ---- kernels --------------------------------------------------------------
 // The same for all. One thread: one element (v4: two). One warp: 32 floats in
@@ -120,7 +120,7 @@ __global__ void reduceAtomicShared(const float* in, float* out, size_t n) {
 //   newer the compiler sees a power of two, and masks instead.
 // One warp: the `if` becomes predicates, not a branch: every warp issues every
 //   level. At s = 1, 16 lanes of each warp work, then 8, 4, 2, 1; from s = 32
-//   on most warps have none. No bank conflict.
+//   on half of the warps have none, then more. No bank conflict.
 __global__ void reduceInterleavedModulo(const float* in, float* partials,
                                         size_t n) {
   __shared__ float sums[kThreadsPerBlock];
@@ -264,18 +264,6 @@ __global__ void reduceFinalAtomic(const float* in, float* out, size_t n) {
 }
 // end snippet
 
-// snippet: warp-then-atomic
-// v0 + warp shuffle: what changed from v0: the 32 values of a warp are added
-// first, which the compiler may not do for floats by itself.
-// One thread: five shuffles, beyond the end too: the mask names all lanes.
-// One warp: one atomic (RED). No shared memory, no barrier.
-__global__ void reduceWarpAtomic(const float* in, float* out, size_t n) {
-  const size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
-  const float sum = sumWarp(i < n ? in[i] : 0.0f);
-  if (threadIdx.x % kWarp == 0) atomicAdd(out, sum);
-}
-// end snippet
-
 // snippet: two-stage-shuffle
 // v4 + two-stage shuffle: what changed from v4 + shuffle + atomic: no tree in
 // shared memory. Every warp shuffles, and the first warp shuffles their sums.
@@ -293,6 +281,18 @@ __global__ void reduceTwoStageShuffle(const float* in, float* out, size_t n) {
     const float total = sumWarp(tid < kWarps ? sums[tid] : 0.0f);
     if (tid == 0) atomicAdd(out, total);
   }
+}
+// end snippet
+
+// snippet: warp-then-atomic
+// v0 + warp shuffle: what changed from v0: the 32 values of a warp are added
+// first, which the compiler may not do for floats by itself.
+// One thread: five shuffles, beyond the end too: the mask names all lanes.
+// One warp: one atomic (RED). No shared memory, no barrier.
+__global__ void reduceWarpAtomic(const float* in, float* out, size_t n) {
+  const size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
+  const float sum = sumWarp(i < n ? in[i] : 0.0f);
+  if (threadIdx.x % kWarp == 0) atomicAdd(out, sum);
 }
 // end snippet
 
@@ -314,31 +314,32 @@ void launchYours(const float* d_in, float* d_out, size_t n) {
 
 // ---- the table of rows: below it you may stop reading ---------------------
 // snippet: row-table
-enum Leaves { kCopy, kPartials, kTotal };
+enum Leaves { kCopy, kParts, kTotal };
 constexpr const char* kLeaves[] = {"n floats", "partials", "one float"};
 struct Row {
   const char *label, *name;  // of the row, of its kernel
   void (*kernel)(const float* in, float* out, size_t n);
   Leaves leaves;
-  int perBlock, adds;  // elements and atomics on *out per block
-};
-#define ROW(label, kernel, ...) {label, #kernel, kernel, __VA_ARGS__}
+  int from, perBlock, adds;  // the row that it changes (0: none); elements
+};                           // and atomics on *out per block
+#define ROW(label, kernel, ...) \
+  { label, #kernel, kernel, __VA_ARGS__ }
 constexpr int kT = kThreadsPerBlock;
 constexpr Row kRows[] = {
-    ROW("copy (ceiling)", copyFloats, kCopy, 4 * kCopyThreads, 0),
-    ROW("v0 atomic global", reduceAtomicGlobal, kTotal, kT, kT),
-    ROW("v0s atomic shared", reduceAtomicShared, kTotal, kT, 1),
-    ROW("v1 interleaved modulo", reduceInterleavedModulo, kPartials, kT, 0),
-    ROW("v2 interleaved strided", reduceInterleavedStrided, kPartials, kT, 0),
-    ROW("v3 sequential", reduceSequential, kPartials, kT, 0),
-    ROW("v4 two loads", reduceSequentialTwoLoads, kPartials, 2 * kT, 0),
-    ROW("v3 + atomic", reduceSequentialAtomic, kTotal, kT, 1),
-    ROW("v3 + shuffle + atomic", reduceShuffleAtomic, kTotal, kT, 1),
-    ROW("v4 + shuffle + atomic", reduceFinalAtomic, kTotal, 2 * kT, 1),
-    ROW("v0 + warp shuffle", reduceWarpAtomic, kTotal, kT, kT / kWarp),
-    ROW("v4 + two-stage shuffle", reduceTwoStageShuffle, kTotal, 2 * kT, 1),
+    ROW("copy (ceiling)", copyFloats, kCopy, 0, 4 * kCopyThreads, 0),
+    ROW("v0 atomic global", reduceAtomicGlobal, kTotal, 0, kT, kT),
+    ROW("v0s atomic shared", reduceAtomicShared, kTotal, 1, kT, 1),
+    ROW("v1 interleaved modulo", reduceInterleavedModulo, kParts, 2, kT, 0),
+    ROW("v2 interleaved strided", reduceInterleavedStrided, kParts, 3, kT, 0),
+    ROW("v3 sequential", reduceSequential, kParts, 4, kT, 0),
+    ROW("v4 two loads", reduceSequentialTwoLoads, kParts, 5, 2 * kT, 0),
+    ROW("v3 + atomic", reduceSequentialAtomic, kTotal, 5, kT, 1),
+    ROW("v3 + shuffle + atomic", reduceShuffleAtomic, kTotal, 7, kT, 1),
+    ROW("v4 + shuffle + atomic", reduceFinalAtomic, kTotal, 8, 2 * kT, 1),
+    ROW("v4 + two-stage shuffle", reduceTwoStageShuffle, kTotal, 9, 2 * kT, 1),
+    ROW("v0 + warp shuffle", reduceWarpAtomic, kTotal, 1, kT, kT / kWarp),
 #ifdef LESSON_YOURS
-    ROW("yours", reduceYours, kTotal, 1, 0),
+    ROW("yours", reduceYours, kTotal, 0, 1, 0),
 #endif
 };
 constexpr int kRowCount = int(sizeof(kRows) / sizeof(kRows[0]));
@@ -508,11 +509,11 @@ inline bool has(const Labels& rows, const std::string& label) {
 struct Table {  // the columns of every lesson, then its own, `heading`
   double peakGBs, copyGBs = 0.0;  // 0: n/a
   Table(const Device& device, const char* heading) : peakGBs(device.peakGBs) {
-    std::printf("%-38s%10s%9s%9s%9s%9s%s\n", "row", "ms", "spread", "GB/s",
+    std::printf("%-40s%10s%9s%9s%9s%9s%s\n", "row", "ms", "spread", "GB/s",
                 "% copy", "% peak", heading);
   }
   void line(const std::string& label, const std::string& rest) const {
-    std::printf("%-38s  %s\n", label.c_str(), rest.c_str());
+    std::printf("%-40s  %s\n", label.c_str(), rest.c_str());
     printedRows.push_back(label);
   }
   // bytes: what one launch has to read and write. Returns GB/s.
@@ -537,7 +538,7 @@ inline int runLesson(int argc, char** argv, const char* duration,
       text("Usage: %s [ROW...]; all rows take %s.\n", argv[0], duration) +
       "ROW: a label, its first word, or its beginning:\n";
   for (const auto& [label, kernel] : rows)
-    list += text("  %-38s  %s\n", label.c_str(), kernel.c_str());
+    list += text("  %-40s  %s\n", label.c_str(), kernel.c_str());
   auto want = [&](const std::string& start) {  // "\n" ends every label
     const size_t before = wantedRows.size();
     for (const auto& [label, kernel] : rows)
@@ -582,10 +583,11 @@ inline int runLesson(int argc, char** argv, const char* duration,
 // kOnes: the sum counts the elements. kPosition: sixty-fourths by a hash of
 // the index, mostly +-1 or +-2, in one of 2^14 elements an odd number below
 // 4096: a wrong address, an element cut to an integer, a sum rounded to 16
-// bits show. Copy c has c more at the start of each run of kT floats: no block
-// takes one copy for another. kUniform: [0, 84), in steps of 2^-17.
+// bits show. Copy c has c % kMarks more at the start of each run of kT floats:
+// no block takes one for its neighbour. kUniform: [0, 84), steps of 2^-17.
 enum Data { kOnes, kPosition, kUniform };
 constexpr double kUnit = 1.0 / 64;
+constexpr size_t kMarks = 8;  // more could make a sum inexact
 constexpr std::uint32_t kUniformEnd = 84, kUniformSteps = 1u << 17;
 static_assert(kUniformEnd * kUniformSteps <= (1u << 24),
               "kUniformEnd: every uniform element must be exact in a float");
@@ -602,7 +604,7 @@ __host__ __device__ inline float element(Data data, std::uint64_t i,
   const bool large = hash >> 18 == 0;
   int units = large ? int(hash & 0xffe) + 1 : (hash & 6) == 0 ? 2 : 1;
   if (hash & 1) units = -units;
-  if (i % kT == 0) units += int(copy);
+  if (i % kT == 0) units += int(copy % kMarks);
   return float(units) * float(kUnit);
 }
 
@@ -635,7 +637,7 @@ struct Reference {
   }
   // What a row leaves in word w of a launch over copy `copy` of the input.
   double want(const Row& row, size_t w, size_t copy) const {
-    const double mark = copy * kUnit;
+    const double mark = copy % kMarks * kUnit;
     if (row.leaves == kCopy) return double(element(data, w, copy));
     if (row.leaves == kTotal) return plus + minus + mark * runs.size();
     double sum = 0.0;
@@ -715,7 +717,7 @@ inline bool check(const Bench& bench, const Row& row, const Reference& sums,
 inline void tryAll(const Bench& bench, const Reference& position) {
   const double limit = kUnit * (1 << 24);  // below it exact in any order
   const double most =
-      position.plus + position.runs.size() * bench.copies * kUnit;
+      position.plus + position.runs.size() * (kMarks - 1) * kUnit;
   gate("position-data-exact", std::max(most, -position.minus) < limit,
        text("%g and %g", most, position.minus));
   auto tryRows = [&](const Reference& sums, size_t shift) {
@@ -752,7 +754,7 @@ inline void runTable(const Device& device) {
   tryAll(bench, position);
   std::printf("\nThe ladder: %zu floats, %d threads per block, %zu copies\n",
               kN, kT, bench.copies);
-  Table table(device, "  x above  launches   atomics  % atomics     leaves");
+  Table table(device, "   x from  launches   atomics  % atomics     leaves");
   auto measure = [&](const Row& row, auto launch) {  // no time if wrong
     bench.prepare(row, kMaxLaunches);
     Timing timing = timeKernel(launch);
@@ -761,6 +763,7 @@ inline void runTable(const Device& device) {
       timing.ms = 0.0;
     return timing;
   };
+  std::string waiting;
   for (int r = 0; r < kRowCount; ++r) {
     const Row& row = kRows[r];
     if (!has(wantedRows, row.label)) continue;
@@ -773,13 +776,15 @@ inline void runTable(const Device& device) {
     if (!right[r]) continue;
     // Atomics on *out; v0's guard leaves out the threads beyond the end.
     const size_t atomics = r == kV0 ? kN : blocksOf(row, kN) * row.adds;
-    const std::string above =
-        r > kV0 ? timesAbove(timings[r - 1], timings[r]) : "-";
+    const std::string from =
+        row.from ? timesAbove(timings[row.from], timings[r]) : "-";
     const double pace = timings[kV0].ms / kN;  // per atomic; 0: no time of v0
+    if (r != kV0 && atomics * pace > 0.8 * timings[r].ms)
+      waiting += std::string("\n  ") + row.label;
     const std::string share =
         percent(atomics * pace, (pace > 0.0) * timings[r].ms);
     table.print(row.label, timings[r], 4.0 * (kN + wordsOf(row, kN)),
-                text("%9s%10d%10s%11s%11s", above.c_str(), timings[r].launches,
+                text("%9s%10d%10s%11s%11s", from.c_str(), timings[r].launches,
                      row.adds ? text("%zu", atomics).c_str() : "-",
                      row.adds ? share.c_str() : "-", kLeaves[row.leaves]));
   }
@@ -791,14 +796,21 @@ inline void runTable(const Device& device) {
     table.print("cudaMemcpyAsync", memcpy, 8.0 * kN,
                 text("%9s%10d%10s%11s%11s", "-", memcpy.launches, "-", "-",
                      kLeaves[kCopy]));
-    const double share = memcpy.ms / timings[0].ms;
-    gate("copy-is-a-ceiling", kQuick || (share > 0.8 && share < 1.25),
+    // Only times that are no noise, without another program beside them.
+    const Timing& copy = timings[0];
+    const bool clear = std::min(memcpy.ms, copy.ms) > 0.02 &&
+                       std::max(memcpy.spread, copy.spread) < 0.2;
+    const double share = memcpy.ms / copy.ms;
+    gate("copy-is-a-ceiling",
+         kQuick || !clear || (share > 0.8 && share < 1.25),
          text("%.2f of memcpy", share));
   }
   const std::string ns = text("%.3f", 1e6 * timings[kV0].ms / kN);
+  if (waiting.empty()) waiting = " none";
   std::printf(
-      "\nGB/s: what is read and left. %% atomics: %s ns each, as v0's.\n",
-      right[kV0] ? ns.c_str() : "n/a");
+      "\nGB/s: what is read and left. %% atomics: %s ns each, as v0's.\n"
+      "Above 80 %% a row's atomics hide what its block's sum costs:%s\n",
+      right[kV0] ? ns.c_str() : "n/a", right[kV0] ? waiting.c_str() : " n/a");
 }
 
 // ---- what needs no GPU: the banks of shared memory, counted ---------------
@@ -822,19 +834,21 @@ constexpr int bankPasses(Tree tree, bool worst) {  // of one load, or of all
   }
   return worst ? worstLoad : all;
 }
-static_assert(bankPasses(kModulo, true) + bankPasses(kSequential, true) == 2,
-              "v1 and v3: no load has a bank conflict");
-static_assert(bankPasses(kStrided, true) == kT / kWarp &&
-                  bankPasses(kStrided, false) == bankPasses(kModulo, false),
-              "v2: as many lanes meet in one bank as the block has warps, and "
-              "these conflicts cost as many passes as its packing saves");
+static_assert(!kBlockWorks ||
+                  (bankPasses(kModulo, true) == 1 &&
+                   bankPasses(kSequential, true) == 1 &&
+                   bankPasses(kStrided, true) == kT / kWarp &&
+                   bankPasses(kStrided, false) == bankPasses(kModulo, false)),
+              "banks: no load of v1 or v3 has a conflict; in v2 as many lanes "
+              "meet in one bank as the block has warps, and these conflicts "
+              "cost as many passes as its packing saves");
 
 // ---- accuracy -------------------------------------------------------------
 constexpr size_t kAccuracyElems = kQuick ? 1000000 : 100000000;
 static_assert(kAccuracyElems < (1u << 29),
               "kAccuracyElems must be below 2^29: so many multiples of 2^-17 "
               "below 84 add up exactly in the 53 bits of a double");
-constexpr double kStall = 128.0 * (1 << 24);  // no running float sum passes it
+constexpr double kStall = 128.0 * (1 << 24);  // where a running sum stays
 static_assert(2 * kUniformEnd < kStall / (1 << 23),
               "kStall: an element is less than half the step of the floats");
 
@@ -910,9 +924,9 @@ inline void lesson() {
   const int levels = 1 + std::ilogb(cpu.n);
   cpu.print("CPU pairwise float", pairwise(0, cpu.n), levels, "-");
   std::printf(
-      "\nA running float sum stays at %.0f: the next float is %.0f\n"
-      "away, and less than half of that is rounded off.\n\n",
-      kStall, kStall / (1 << 23));
+      "\nA running sum of floats below %u stays at %.0f: the next float is\n"
+      "%.0f away, and less than half of that is rounded off.\n\n",
+      kUniformEnd, kStall, kStall / (1 << 23));
   runTable(openDevice(75, reinterpret_cast<const void*>(copyFloats)));
   runAccuracy();
 }

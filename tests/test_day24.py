@@ -30,8 +30,20 @@ ROWS = {
     "v3 + atomic": ("reduceSequentialAtomic", 1, "block"),
     "v3 + shuffle + atomic": (TAILS[0], 1, "block"),
     "v4 + shuffle + atomic": (TAILS[1], 2, "block"),
-    "v0 + warp shuffle": ("reduceWarpAtomic", 1, "warp"),
     "v4 + two-stage shuffle": ("reduceTwoStageShuffle", 2, "block"),
+    "v0 + warp shuffle": ("reduceWarpAtomic", 1, "warp"),
+}
+FROM = {  # the row that a row changes, as the comment at its kernel says
+    "v0s atomic shared": "v0 atomic global",
+    "v1 interleaved modulo": "v0s atomic shared",
+    "v2 interleaved strided": "v1 interleaved modulo",
+    "v3 sequential": "v2 interleaved strided",
+    "v4 two loads": "v3 sequential",
+    "v3 + atomic": "v3 sequential",
+    "v3 + shuffle + atomic": "v3 + atomic",
+    "v4 + shuffle + atomic": "v3 + shuffle + atomic",
+    "v4 + two-stage shuffle": "v4 + shuffle + atomic",
+    "v0 + warp shuffle": "v0 atomic global",
 }
 REDUCTIONS = [kernel for kernel, _, _ in ROWS.values()][1:]
 
@@ -190,7 +202,7 @@ def test_rows_as_listed(run):
     """All rows, in order, each with what it leaves; then cudaMemcpyAsync."""
     table = main_table(run)
     assert table.columns == ["row", "ms", "spread", "GB/s", "% copy",
-                             "% peak", "x above", "launches", "atomics",
+                             "% peak", "x from", "launches", "atomics",
                              "% atomics", "leaves"]
     assert [row["row"] for row in table.rows] == [*ROWS, "cudaMemcpyAsync"]
     for row in table.rows[:-1]:
@@ -232,17 +244,18 @@ def test_rates(run):
 
 
 def test_ladder_column(run):
-    """`x above` is the time of the row above over the row's; `~` where that
-    is within the spread of either."""
-    time, rows = times(run), main_table(run).rows
-    for above, row in zip(rows, rows[1:]):
-        cell = row["x above"]
-        if row["row"] in ("v0 atomic global", "cudaMemcpyAsync"):
+    """`x from` is the time of the row that a row changes over the row's; `~`
+    where that is within the spread of either."""
+    time, table = times(run), main_table(run)
+    for row in table.rows:
+        cell = row["x from"]
+        if row["row"] not in FROM:
             assert cell == "-"
             continue
-        (a, b), (c, d) = time[above["row"]], time[row["row"]]
+        before = table.row(FROM[row["row"]])
+        (a, b), (c, d) = time[before["row"]], time[row["row"]]
         assert near(cell, a / d, b / c, 0.01)
-        noise = max(number(above["spread"]), number(row["spread"])) / 100
+        noise = max(number(before["spread"]), number(row["spread"])) / 100
         least, most = sorted((abs(a / d - 1), abs(b / c - 1)))
         if a / d <= 1 <= b / c:
             least = 0
@@ -252,7 +265,8 @@ def test_ladder_column(run):
 
 def test_atomics_columns(run):
     """How many atomics a launch makes, and the share of its time that they
-    take at v0's pace, which the line below the table tells."""
+    take at v0's pace, which the line below the table tells; and the line that
+    names the rows, without v0, of which it is above 80 %."""
     n, threads, _, _ = facts(run)
     time = times(run)
     pace = [one / n for one in time["v0 atomic global"]]
@@ -268,6 +282,15 @@ def test_atomics_columns(run):
         assert number(row["atomics"]) == count
         assert near(row["% atomics"], 100 * count * pace[0] / most,
                     100 * count * pace[1] / least, 0.1)
+    listed = re.search(r"^Above 80 % a row's atomics hide what its block's sum "
+                       r"costs:((?:\n  .+)+| none)$", run.body, re.M)[1]
+    listed = [line.strip() for line in listed.splitlines()[1:]]
+    shares = {row["row"]: number(row["% atomics"])
+              for row in main_table(run).rows if row["% atomics"] != "-"}
+    del shares["v0 atomic global"]
+    assert [label for label in shares if label in listed] == listed
+    assert all((label in listed) == (share > 80) or abs(share - 80) < 0.06
+               for label, share in shares.items())
 
 
 def test_launches_column(run):
@@ -284,13 +307,13 @@ def test_launches_column(run):
 
 
 def test_orders(run):
-    """v0 to v4, each faster than the one above; v4 at 0.39 of the copy or
+    """v0 to v4, each faster than the one before; v4 at 0.39 of the copy or
     more. With 256 threads both one-float rows of v4 wait for their atomics."""
     if run.quick:
         pytest.skip("the times of a quick run mean nothing")
     rows = {row["row"]: row for row in main_table(run).rows}
     for label in list(ROWS)[2:7]:
-        cell = rows[label]["x above"]
+        cell = rows[label]["x from"]
         assert "~" not in cell and number(cell) > 1
     assert number(rows["v4 two loads"]["% copy"]) >= 39
     tail, stages = rows["v4 + shuffle + atomic"], rows["v4 + two-stage shuffle"]
@@ -376,8 +399,9 @@ def test_accuracy(run):
 
 def test_stall_sentence(run):
     """A float of 2^31 is 256 from the next; 84 is less than half of that."""
-    assert re.search(r"stays at 2147483648: the next float is 256\naway, and "
-                     r"less than half of that is rounded off\.", run.body)
+    assert re.search(r"of floats below 84 stays at 2147483648: the next float "
+                     r"is\n256 away, and less than half of that is rounded "
+                     r"off\.", run.body)
     assert 2 ** 31 / 2 ** 23 == 256 and 84 < 256 / 2
 
 
