@@ -12,7 +12,7 @@
 //   v8 two launches       v7, then one block of v6 folds the partials
 //   v8a atomic finish     v7, each block adds its partial atomically
 //   v9 last block         v7, the block that finishes last folds the partials
-//   v9a eight loads       v9, eight loads per thread before the first add
+//   v9a loads first       v9, all loads of a tile before the first add
 //   v9b streaming loads   v9a, each cache line read is evicted first
 //   v10 loads in flight   v9b, a shape that follows n, at most one wave
 //   v11 dependent launch  v10, its start overlaps the end of the one before
@@ -260,7 +260,7 @@ __global__ void reduceVectorized(const float* x, Index n, float* partials) {
 // snippet: atomic-finish
 // v8a changes who folds, by day 24's atomic finish: every block adds its
 // partial to the result, in the order in which blocks finish. Where a sum
-// rounds, its last bits change from launch to launch.
+// rounds, its last bits can change from launch to launch.
 // One thread: thread 0 of a block issues one atomic add.
 // One warp: as v7. Launch: as v7; *result is 0.
 template <int kThreads>
@@ -277,7 +277,8 @@ __global__ void reduceVectorizedAtomic(const float* x, Index n,
 // which partial, and when, does not depend on which block is last: on one
 // card the same input gives the same bits.
 // One thread: thread 0 of a block stores the partial and takes the ticket.
-// One warp: the first of the last block has 32 * kBatch partials in flight.
+// One warp: the first of the last block has up to 32 * kBatch partials in
+//   flight.
 // Launch: as v7; *tickets is 0, and each launch leaves it so for the next.
 template <int kBatch>  // for the first warp of a block, its sum in lane 0
 __device__ __forceinline__ void finishInLastBlock(float sum, float* partials,
@@ -325,7 +326,9 @@ __global__ void reduceLastBlock(const float* x, Index n, float* partials,
 // v9a, v9b and v10 change how much is under way, one step each.
 // v9a: kPerThread independent loads, all issued before the first add. One test
 //   covers a tile, so none stands between the loads. __launch_bounds__: 1024
-//   threads per SM leave each 64 registers, room for the loads.
+//   threads per SM leave each 64 registers, room for the loads. Registers that
+//   v9 does not need: its grid may be more than one wave here, so v9a over v9
+//   is not the price of the loads alone.
 // v9b: __ldcs. Each word is read once, so its cache line is evicted first.
 // v10: larger blocks, a shape that follows n, at most one wave (inFlight).
 // All three sum a block by two stages of shuffles and one barrier instead of
@@ -563,7 +566,7 @@ const std::vector<Row> kRows = {
         reduceUnrolled<kB>),
     ROW("v8a atomic finish", added, fixedGrid, reduceVectorizedAtomic<kB>),
     ROW("v9 last block", sum, lastBlock, reduceLastBlock<kB>),
-    ROW("v9a eight loads", step, lastBlock, reduceInFlight<kB, kLoads, false>),
+    ROW("v9a loads first", step, lastBlock, reduceInFlight<kB, kLoads, false>),
     ROW("v9b streaming loads", step, lastBlock,
         reduceInFlight<kB, kLoads, true>),
     ROW("v10 loads in flight", sum, inFlight, reduceInFlight<kS, kFew, false>,
@@ -725,11 +728,11 @@ inline bool has(const Labels& rows, const std::string& label) {
 struct Table {  // the columns of every lesson, then its own, `heading`
   double peakGBs, copyGBs = 0.0;  // 0: n/a
   Table(const Device& device, const char* heading) : peakGBs(device.peakGBs) {
-    std::printf("%-38s%10s%9s%9s%9s%9s%s\n", "row", "ms", "spread", "GB/s",
+    std::printf("%-40s%10s%9s%9s%9s%9s%s\n", "row", "ms", "spread", "GB/s",
                 "% copy", "% peak", heading);
   }
   void line(const std::string& label, const std::string& rest) const {
-    std::printf("%-38s  %s\n", label.c_str(), rest.c_str());
+    std::printf("%-40s  %s\n", label.c_str(), rest.c_str());
     printedRows.push_back(label);
   }
   // bytes: what one launch has to read and write. Returns GB/s.
@@ -754,7 +757,7 @@ inline int runLesson(int argc, char** argv, const char* duration,
       text("Usage: %s [ROW...]; all rows take %s.\n", argv[0], duration) +
       "ROW: a label, its first word, or its beginning:\n";
   for (const auto& [label, kernel] : rows)
-    list += text("  %-38s  %s\n", label.c_str(), kernel.c_str());
+    list += text("  %-40s  %s\n", label.c_str(), kernel.c_str());
   auto want = [&](const std::string& start) {  // "\n" ends every label
     const size_t before = wantedRows.size();
     for (const auto& [label, kernel] : rows)
@@ -967,15 +970,25 @@ bool runsRight(const Row& row, Input& input, Timing* timing = nullptr,
   return ok;
 }
 
-// How many different results 20 launches over the same values leave.
+// How many different results 20 launches over the same values leave; the first
+// is compared with a sum in double: value i comes again every kPeriod floats.
 int resultsOf(const Row& row, const Input& uneven) {
   constexpr int kLaunches = 20;
   DeviceArray<float> out(kLaunches);
-  fillBytes(out.data, 0, bytesOf(kLaunches));
+  fillBytes(out.data, row.leaves == Leaves::added ? 0 : -1,
+            bytesOf(kLaunches));
   for (int i = 0; i < kLaunches; ++i) {
     row.launch(uneven.first, uneven.n, out.data + i);
   }
+  CUDA_CHECK(cudaGetLastError());
   const std::vector<float> sums = readBack(out.data, kLaunches);
+  double want = 0.0;
+  for (Index i = 0; i < std::min(uneven.n, kPeriod); ++i) {
+    const Index times = (uneven.n - i + kPeriod - 1) / kPeriod;
+    want += double(times) * double(valueAt(uneven.pattern, i));
+  }
+  gate("same-bits", std::abs(double(sums[0]) - want) < 1e-5 * want,
+       text("%s: %.1f, not about %.1f", row.label, double(sums[0]), want));
   return int(std::set<float>(sums.begin(), sums.end()).size());
 }
 
@@ -994,7 +1007,7 @@ void printLadder(const Device& device, const std::vector<Row>& rows) {
       kThreadsPerBlock, kBlocks, kThreadsInFlight, work.wave, double(kElems),
       copies);
   Table table(device, "  x above  results  leaves");
-  Timing above;
+  Timing above, copied;
   for (const Row& row : rows) {
     const bool isCopy = row.leaves == Leaves::copy;
     Timing timing;
@@ -1017,23 +1030,33 @@ void printLadder(const Device& device, const std::vector<Row>& rows) {
       const bool wrong = row.whyNot.empty();
       table.line(row.label, wrong ? "WRONG, not timed" : row.whyNot);
     }
-    if (!isCopy) above = timing;  // no sum is compared with the copy
+    (isCopy ? copied : above) = timing;  // no sum is compared with the copy
   }
   std::printf(
       "\nGB/s counts 4n bytes read, and for the copy 4n written as well. What "
       "only reads\ncan pass the copy; its ceiling is the peak. results: how "
       "many different ones 20\nlaunches over values that round leave.\n");
+  int v9 = 0, v9a = 0;  // blocks per SM
+  CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+      &v9, reduceLastBlock<kB>, kB, 0));
+  CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+      &v9a, reduceInFlight<kB, kLoads, false>, kB, 0));
+  std::printf("Of %d blocks the card holds %d of v9 at once, %d of v9a.\n",
+              kBlocks, std::min(kBlocks, v9 * int(work.sms)),
+              std::min(kBlocks, v9a * int(work.sms)));
   if (table.copyGBs == 0.0) return;
   DeviceArray<float> out(size_t{kElems});
   const auto driverCopy = [&](int i) {
     CUDA_CHECK(cudaMemcpyAsync(out.data, input.copy(i), bytesOf(kElems),
                                cudaMemcpyDeviceToDevice, kStream));
   };
-  const double ms = timeKernel(driverCopy, kStream).ms;
-  const double share = table.copyGBs * ms * 1e6 / (2 * bytes);
+  const Timing driver = timeKernel(driverCopy, kStream);
+  const double share = table.copyGBs * driver.ms * 1e6 / (2 * bytes);
   std::printf("The copy row reaches %.2f of cudaMemcpyAsync, %.4f ms.\n",
-              share, ms);
-  gate("copy", kQuick || (share > 0.8 && share < 1.25), "is no ceiling");
+              share, driver.ms);
+  const bool counts = !kQuick && std::min(copied.ms, driver.ms) > 0.02 &&
+                      std::max(copied.spread, driver.spread) < 0.2;
+  gate("copy", !counts || (share > 0.8 && share < 1.25), "is no ceiling");
 }
 
 // ---- growth, by two clocks ------------------------------------------------
@@ -1047,6 +1070,10 @@ bool fits(Index floats) {  // in the memory that is free, 64 MB to spare
 // Microseconds per sum, launched by the host one by one or from a graph.
 void printGrowth(const Device& device, const std::vector<Row>& rows,
                  bool graph) {
+  const auto grows = [](const Row& row) {
+    return row.leaves == Leaves::sum && row.whyNot.empty();
+  };
+  if (std::none_of(rows.begin(), rows.end(), grows)) return;
   constexpr int kSums = kQuick ? 16 : 256;      // launches of a graph, at most
   constexpr int kCopies = kQuick ? 64 : 65535;  // blocks in y, at most
   const char* const by = graph ? "from a graph" : "by the host";
@@ -1063,24 +1090,30 @@ void printGrowth(const Device& device, const std::vector<Row>& rows,
               line.c_str());
   std::map<std::string, double> us;               // by the name of a row
   std::vector<std::pair<double, int>> ratios[2];  // to v10, v11; log2 of n
-  int knee = 0;
-  for (int e = 10; e <= kGrowthLast; ++e) {
+  int knee = 10, e = 10;
+  for (; e <= kGrowthLast; ++e) {
     const Index n = Index(1) << e;
     const double bytes = double(bytesOf(n)), before = us["v10"];
     const int copies = std::min(copiesBeyondL2(device, bytesOf(n)), kCopies);
-    const int sums = int(std::clamp<Index>((Index(1) << 30) / n, 8, kSums));
-    const bool fromL2 = graph && bytes * sums < device.l2CacheSize;
+    int sums = int(std::clamp<Index>((Index(1) << 30) / n, 8, kSums));
+    if (sums > copies) sums -= sums % copies;  // each copy equally often
+    // Between two reads of one copy, in multiples of L2:
+    const double passes = bytes * (graph ? std::min(copies, sums) : copies) /
+                          double(std::max(device.l2CacheSize, 1));
+    const bool fromL2 = passes < 1.0;
+    const bool fromMemory = passes > 4.0;
     if (!fits(copies * Input::strideOf(n))) break;
     Input input{Pattern::position, n, copies};
     double spread = 0.0;
-    line = text("2^%d%8s", e, fromL2 ? "L2" : "memory");
+    line =
+        text("2^%d%8s", e, fromL2 ? "L2" : (fromMemory ? "memory" : "mixed"));
     for (const Row& row : rows) {
       if (row.leaves != Leaves::sum) continue;
       Timing timing;
       const bool right = row.whyNot.empty() && runsRight(row, input) &&
                          runsRight(row, input, &timing, 1.0, graph ? sums : 0);
       us[row.name()] = right ? timing.ms * 1e3 : 0.0;
-      const bool counts = right && !fromL2 && device.peakGBs > 0.0;
+      const bool counts = right && fromMemory && device.peakGBs > 0.0;
       gate("rate", !counts || bytes < 1.02e6 * device.peakGBs * timing.ms,
            row.label);
       spread = std::max(spread, timing.spread);
@@ -1097,22 +1130,31 @@ void printGrowth(const Device& device, const std::vector<Row>& rows,
     const double rate = v10 > 0.0 ? bytes / v10 / 1e3 : 0.0;
     std::printf("%s%12s\n", line.c_str(),
                 percent(rate, device.peakGBs).c_str());
-    if (v10 < 1.45 * before) knee = e;
+    if (before == 0.0 || v10 < 1.45 * before) knee = e;
   }
   std::printf(
-      "\ninputs: %s. The knee: up to 2^%d twice\nthe floats take v10 less "
-      "than 1.45 times as long.\n",
-      graph ? text("L2 where those of %d launches fit in it", kSums).c_str()
-            : "copies that do not fit in L2",
-      knee);
+      "\ninputs: up to %d copies in turn. L2: they fit in it; memory: they "
+      "fill it more\nthan 4 times; mixed: neither.\n",
+      graph ? kSums : kCopies);
+  if (e <= kGrowthLast) {
+    std::printf("2^%d to 2^%d: left out, too little memory.\n", e,
+                kGrowthLast);
+  }
+  if (knee < e - 1) {  // else v10 has no such times
+    std::printf(
+        "Beyond 2^%d, twice the floats always take v10 at least 1.45 times as "
+        "long.\n",
+        knee);
+  }
   for (int k : {0, 1}) {
     if (ratios[k].empty()) continue;
     const auto [least, most] =
         std::minmax_element(ratios[k].begin(), ratios[k].end());
     std::printf(
-        "Launched %s, the library takes %.3f (2^%d) to %.3f (2^%d) "
-        "times as long as v%d.\n",
-        by, least->first, least->second, most->first, most->second, 10 + k);
+        "Launched %s, back to back, the library takes %.3f (2^%d) to %.3f "
+        "(2^%d)\ntimes as long as v%d%s.\n",
+        by, least->first, least->second, most->first, most->second, 10 + k,
+        k ? ", which overlaps the launch before it" : "");
   }
 }
 
@@ -1172,10 +1214,10 @@ void lesson() {
       &perSm, v10, kThreadsInFlight, 0));
   const unsigned sms = unsigned(device.multiProcessorCount);
   DeviceArray<float> partials(kScratchBytes / sizeof(float));
-  DeviceArray<char> library(kScratchBytes);
+  DeviceArray<char> scratch(kScratchBytes);
   DeviceArray<unsigned> tickets(1);
   fillBytes(tickets.data, 0, sizeof(unsigned));
-  work = {sms, perSm * sms, partials.data, tickets.data, library.data, false};
+  work = {sms, perSm * sms, partials.data, tickets.data, scratch.data, false};
   cudaFuncAttributes code;  // decides, not the card: what it was compiled for
   CUDA_CHECK(cudaFuncGetAttributes(&code, v11));
   std::vector<Row> rows;
@@ -1192,11 +1234,21 @@ void lesson() {
   checkAwkward(rows);
   for (const Row& row : rows) {
     if (row.name() != "v10") continue;
-    Input input{Pattern::position, kElems};
+    // More than a tile for each block of a wave: that wave is the grid.
+    constexpr int kMost = std::max(kLoads, kLoadsSmall);
+    const Index n = Index(8) * kThreadsInFlight * kMost * work.wave;
+    if (!device.cooperativeLaunch || !fits(n)) {
+      std::printf("one wave: not tried, %s.\n", device.cooperativeLaunch
+                                                    ? "too little memory"
+                                                    : "no cooperative launch");
+      continue;
+    }
+    Input input{Pattern::position, n};
     work.cooperative = true;
-    gate("one-wave", runsRight(row, input), row.label);
-    std::printf("v10's %u blocks are one wave: none has to wait.\n",
-                work.wave);
+    if (gate("one-wave", runsRight(row, input), row.label)) {
+      std::printf("v10's %u blocks are one wave: none has to wait.\n",
+                  work.wave);
+    }
   }
 }
 
