@@ -226,11 +226,7 @@ __device__ float sumWarp(float value) {  // lane 0 gets the sum
   return value;
 }
 
-__global__ void reduceShuffleAtomic(const float* in, float* out, size_t n) {
-  __shared__ float sums[kThreadsPerBlock];
-  const unsigned tid = threadIdx.x;
-  const size_t i = size_t(blockIdx.x) * kThreadsPerBlock + tid;
-  sums[tid] = i < n ? in[i] : 0.0f;
+__device__ void addBlock(float* sums, unsigned tid, float* out) {
   __syncthreads();
   for (unsigned s = blockDim.x / 2; s >= kWarp; s /= 2) {
     if (tid < s) sums[tid] += sums[tid + s];
@@ -240,6 +236,14 @@ __global__ void reduceShuffleAtomic(const float* in, float* out, size_t n) {
     const float sum = sumWarp(sums[tid]);
     if (tid == 0) atomicAdd(out, sum);
   }
+}
+
+__global__ void reduceShuffleAtomic(const float* in, float* out, size_t n) {
+  __shared__ float sums[kThreadsPerBlock];
+  const unsigned tid = threadIdx.x;
+  const size_t i = size_t(blockIdx.x) * kThreadsPerBlock + tid;
+  sums[tid] = i < n ? in[i] : 0.0f;
+  addBlock(sums, tid, out);
 }
 // end snippet
 
@@ -252,15 +256,7 @@ __global__ void reduceFinalAtomic(const float* in, float* out, size_t n) {
   const size_t i = size_t(blockIdx.x) * (2 * kThreadsPerBlock) + tid;
   const size_t j = i + kThreadsPerBlock;
   sums[tid] = (i < n ? in[i] : 0.0f) + (j < n ? in[j] : 0.0f);
-  __syncthreads();
-  for (unsigned s = blockDim.x / 2; s >= kWarp; s /= 2) {
-    if (tid < s) sums[tid] += sums[tid + s];
-    __syncthreads();
-  }
-  if (tid < kWarp) {
-    const float sum = sumWarp(sums[tid]);
-    if (tid == 0) atomicAdd(out, sum);
-  }
+  addBlock(sums, tid, out);
 }
 // end snippet
 
