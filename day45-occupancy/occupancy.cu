@@ -103,8 +103,9 @@ constexpr int kMinBlocksPerSm =  // what ilp8-lb asks for
     kFull < kBlocksPerSm ? kFull : kBlocksPerSm;
 constexpr int kRoomyBlocks = kFull < 2 ? 1 : 2;  // the streaming kernels
 
-static_assert(kElems >= 1 && kElems <= size_t(1) << 40,
-              "kElems: 1 to 2^40; write 2^31 and more as size_t(1) << 31");
+static_assert(kElems >= 1 << 16 && kElems <= size_t(1) << 40,
+              "kElems: 2^16 to 2^40 (fewer need thousands of copies to pass "
+              "the L2); write 2^31 and more as size_t(1) << 31");
 static_assert(kThreadsPerBlock % 32 == 0 && kThreadsPerBlock >= 32 &&
                   kThreadsPerBlock <= 1024,
               "kThreadsPerBlock: whole warps, so 32, 64, 96, ... 1024");
@@ -193,9 +194,9 @@ __device__ int boundAsked = kMinBlocksPerSm;
 
 // snippet: guarded-kernel
 // ilp8-guarded: a bounds check on every element, the habit of most kernels.
-// One thread: each load has a condition of its own. For sm_75 and sm_90 the
-//   compiler then puts the first multiply before the last loads, so that fewer
-//   than 2 * kItems loads are in flight.
+// One thread: each load has a condition of its own. For most architectures the
+//   compiler of CUDA 13.0 then puts the first multiply before the last loads,
+//   so that fewer than 2 * kItems loads are in flight.
 // One warp, launch: as scaleAdd.
 template <int kItems>
 __global__ void scaleAddGuarded(float* __restrict__ out,
@@ -266,8 +267,8 @@ __global__ void scaleAddVec(float* __restrict__ out,
 // snippet: streaming-kernel
 // vec1-cs, vec4-b2, vec8-b2: two things changed from scaleAddVec. Loads and
 // stores say that nobody will need the line again (__ldcs, __stcs: evict
-// first), and the float4 of a block are neighbours, blockDim.x apart. The
-// bound leaves each thread up to 128 registers, room for 16 loads of a float4.
+// first), and the float4 of a block are neighbours, blockDim.x apart. At 256
+// threads the bound leaves each up to 128 registers, room for 16 such loads.
 // One thread, one warp, launch: as scaleAddVec.
 template <int kItems>
 __device__ inline void streamBlock(float* out, const float* x, const float* y,
@@ -307,10 +308,11 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kRoomyBlocks)
 // end snippet
 
 // snippet: dependent-kernel
-// vec1-cs-dl: the start changed. Launched as a dependent launch, its blocks
-// may come to the SMs while those of the launch before still run.
-// One thread: waits for the launch before to end, with all that it wrote, and
-//   only then touches memory. One warp: as above.
+// vec1-cs-dl: the start changed. As a dependent launch it may come once every
+// block of the launch before has ended (none triggers it earlier), though not
+// all that those wrote is flushed: its start and that flush overlap.
+// One thread: waits for the flush, and only then touches memory. One warp: as
+//   above.
 // Launch: with programmatic stream serialization, compute capability 9.0.
 template <int kItems>
 __global__ void __launch_bounds__(kThreadsPerBlock, kRoomyBlocks)
@@ -693,17 +695,19 @@ unsigned blocksFor(size_t work, size_t perBlock) {
 }
 
 // What successive launches walk over: copies of x, y and out, n floats and
-// poison behind them, with nothing between the copies. An array starts on 256
-// bytes: float4 is aligned, and a warp's load starts on a sector of 32 bytes.
-constexpr size_t kPadding = 1024;
+// poison behind them, a little apart. An array starts on 256 bytes: float4 is
+// aligned, and a warp's load starts on a sector of 32 bytes.
+constexpr size_t kPadding = 1024, kApart = 4096;
 const unsigned kPoison = ~0u;  // what cudaMemset(..., 0xFF, ...) leaves
-static_assert(kPadding % 128 == 0, "kPadding: a multiple of 128 floats");
+static_assert(kPadding % 128 == 0 && kApart % 128 == 0,
+              "kPadding: a multiple of 128 floats, and so is kApart");
 struct Passes {
   size_t n, pitch = (n + 127) / 128 * 128 + kPadding;
+  size_t all = 3 * pitch + kApart;  // from copy to copy
   int count;
   DeviceArray<float> data;
   Passes(size_t elements, int copies)
-      : n(elements), count(copies), data(3 * pitch * copies) {
+      : n(elements), count(copies), data(all * copies) {
     fill();
   }
   void fill() const {
@@ -715,7 +719,7 @@ struct Passes {
     }
     CUDA_CHECK(cudaGetLastError());
   }
-  float* x(int p) const { return data.data + 3 * pitch * (p % count); }
+  float* x(int p) const { return data.data + all * (p % count); }
   float* y(int p) const { return x(p) + pitch; }
   float* out(int p) const { return y(p) + pitch; }
   // The yardsticks copy the first half of a copy to the second.
@@ -808,6 +812,8 @@ Plan makePlan(const Row& row, const Device& device) {
   CUDA_CHECK(cudaFuncGetAttributes(&plan.attributes, row.kernel));
   const int built = plan.attributes.ptxVersion;
   const int needs = row.kind == kRing ? 80 : row.kind == kOverlap ? 90 : 75;
+  if (device.major * 10 + device.minor < needs)
+    return skip(text("needs compute capability %.1f", needs / 10.0));
   if (built < needs) {
     return skip(text("built for %d.%d; build with -arch=sm_%d or newer",
                      built / 10, built % 10, needs));
@@ -888,7 +894,7 @@ void launchPlan(const Plan& plan, const Passes& passes, int p, size_t n,
         reinterpret_cast<const float4*>(x), words / 4);
   }
   const size_t items = plan.kind == kRing ? 1 : plan.items;
-  cudaLaunchAttribute overlap = {};  // may start before the last one has ended
+  cudaLaunchAttribute overlap = {};  // with the end of the launch before
   overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   overlap.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config = plan.config;
@@ -1001,8 +1007,12 @@ __global__ void fillLinks(unsigned* links, unsigned lines) {
 // Nanoseconds from a load to the use of its value, with nothing else running
 // and every line from DRAM: the ring is four times the L2, other data is
 // written after it, and no launch reads a line that another has read.
-double measureLatency(const Device& device, const Passes& passes) {
-  constexpr int kHops = kQuick ? 256 : 8192;  // some milliseconds per launch
+struct Latency {
+  double ns, spread;
+};
+Latency measureLatency(const Device& device, const Passes& passes) {
+  constexpr int kHops = 2048;      // about 1 ms per launch
+  constexpr double batchMs = 0.4;  // one launch per batch: lines suffice
   const size_t least = size_t(device.l2CacheSize) / kWordsPerLine;
   size_t lines = size_t(1) << 20;
   while (lines < least) lines *= 2;  // of 4 * kWordsPerLine bytes
@@ -1013,9 +1023,11 @@ double measureLatency(const Device& device, const Passes& passes) {
   auto lineAfter = [&](int launches) {
     return (launches * unsigned(kHops) * kChaseStep) & unsigned(lines - 1);
   };
-  const Timing timing = timeKernel([&](int i) {
-    pointerChase<<<1, 1>>>(links.data, lineAfter(i), kHops, ends.data + i);
-  });
+  const Timing timing = timeKernel(
+      [&](int i) {
+        pointerChase<<<1, 1>>>(links.data, lineAfter(i), kHops, ends.data + i);
+      },
+      nullptr, batchMs);
   std::vector<unsigned> got(timing.launches);
   CUDA_CHECK(cudaMemcpy(got.data(), ends.data, got.size() * sizeof(unsigned),
                         cudaMemcpyDefault));
@@ -1026,7 +1038,7 @@ double measureLatency(const Device& device, const Passes& passes) {
   gate("chase-reads-a-line-once",
        size_t(timing.launches) * kHops <= lines && lines >= least,
        text("%d launches, %zu lines", timing.launches, lines));
-  return timing.ms * 1e6 / kHops;
+  return {timing.ms * 1e6 / kHops, timing.spread};
 }
 
 // ---- tables ---------------------------------------------------------------
@@ -1052,15 +1064,17 @@ void printResidency(const std::vector<Plan>& plans, const Device& device) {
     const int used =
         roundUp(plan.config.dynamicSmemBytes + is.sharedSizeBytes +
                 device.reservedSharedMemPerBlock);
-    const int byShared =  // where nothing is used, no limit
-        used > 0 ? int(device.sharedMemPerMultiprocessor) / used : 9999;
+    constexpr int kNoLimit = 1 << 20;
+    const int byShared =
+        used > 0 ? int(device.sharedMemPerMultiprocessor) / used : kNoLimit;
     const bool same =
         plan.blocks == std::min({byWarps, byCap, byRegs, byShared});
-    std::printf("%-15s%9d%7d%7d%6d%7zu%8zu%10d%8d%11d%9d%8s\n",
+    std::printf("%-15s%9d%7d%7d%6d%7zu%8zu%10d%8d%11s%9d%8s\n",
                 plan.label.c_str(), plan.threads, plan.items, plan.width,
                 is.numRegs, is.localSizeBytes, plan.config.dynamicSmemBytes,
-                byWarps, byCap, byShared, byRegs,
-                text("%s%d", same ? "" : "! ", plan.blocks).c_str());
+                byWarps, byCap,
+                byShared == kNoLimit ? "-" : text("%d", byShared).c_str(),
+                byRegs, text("%s%d", same ? "" : "! ", plan.blocks).c_str());
     if (!same) notes += "\n!: the driver knows more than the model.";
     if (plan.kernel != scaleAddBounded<8>) continue;
     int asked = 0;
@@ -1087,7 +1101,8 @@ std::string inFlightText(const Plan& plan) {
 // The timed rows in order of their bytes in flight, the fullest SM first; the
 // bytes that Little's law asks of this card at the least; and the answer.
 void printCurve(const std::vector<Plan>& plans, const Device& device,
-                double latencyNs) {
+                const Latency& alone, double libraryGBs) {
+  const double latencyNs = alone.ns;
   const Plan *best = nullptr, *apart = nullptr, *least = nullptr;
   std::vector<const Plan*> rows;
   for (const Plan& plan : plans) {  // apart: its launches do not overlap
@@ -1112,6 +1127,18 @@ void printCurve(const std::vector<Plan>& plans, const Device& device,
       "%-15s%11s%8s%9s%9s%8s%7s  bar\n",
       "row", "in flight", "occ %", "ns", "GB/s", "/ best", "pair");
   bool needed = false;
+  std::string answer;
+  const Plan* last = nullptr;  // of fewer warps than first, the slowest
+  auto compare = [&](const Plan* first) {
+    if (last)
+      answer += text(
+          "%zu bytes: %s at %.1f %% occupancy takes %.2f times as long\n"
+          "  as %s at %.1f %%.\n",
+          last->inFlight, last->label.c_str(), 100 * last->occupancy,
+          last->timing.ms / first->timing.ms, first->label.c_str(),
+          100 * first->occupancy);
+    last = nullptr;
+  };
   const Plan* first = nullptr;  // of those with equal bytes in flight
   for (const Plan* plan : rows) {
     if (!needed && double(plan->inFlight) >= need) {
@@ -1121,10 +1148,16 @@ void printCurve(const std::vector<Plan>& plans, const Device& device,
     }
     const double ns =
         plan->inFlight * device.multiProcessorCount / (plan->gbs * loads);
-    gate("little", plan->atMost || kQuick || ns >= latencyNs,
+    gate("little",
+         plan->atMost || kQuick || ns * (1 + alone.spread) >= latencyNs,
          text("%s: %.0f ns per load", plan->label.c_str(), ns));
-    if (!first || first->inFlight != plan->inFlight || first->atMost)
+    if (!first || first->inFlight != plan->inFlight || first->atMost) {
+      compare(first);
       first = plan;
+    }
+    if (!plan->atMost && plan->occupancy < first->occupancy &&
+        (!last || plan->timing.ms > last->timing.ms))
+      last = plan;
     const double share = plan->gbs / best->gbs;
     const std::string bar(1 + size_t(24 * share), plan->atMost ? '-' : '#');
     const std::string pair =
@@ -1136,6 +1169,7 @@ void printCurve(const std::vector<Plan>& plans, const Device& device,
         (!least || plan->occupancy < least->occupancy))
       least = plan;
   }
+  compare(first);
   std::printf(
       "\nin flight: bytes of loads on a full SM; <= where guards, few regs,\n"
       "a debug build or a small grid can make them fewer. ns: bytes in\n"
@@ -1143,13 +1177,19 @@ void printCurve(const std::vector<Plan>& plans, const Device& device,
       "first row with as many bytes. Little's law: bytes in flight = latency\n"
       "x rate. A load alone takes %.1f ns (pointer chase); %.0f GB/s of\n"
       "loads, 2/3 of %s, need at least %.0f bytes on each of %d SMs.\n"
-      "\nFastest: %s, %.1f GB/s, at %.1f %% occupancy.\n"
-      "Without overlapping launches: %s, %.1f GB/s.\n"
-      "Least occupancy within 10 %% of that: %s, %.1f %%, %.3f of its GB/s.\n",
+      "\nEqual bytes in flight, fewer warps; of these rows, the slowest:\n%s"
+      "\nFastest of these rows: %s, %.1f GB/s, at %.1f %% occupancy.\n",
       latencyNs, rate, goal, need, device.multiProcessorCount,
-      best->label.c_str(), best->gbs, 100 * best->occupancy,
-      apart->label.c_str(), apart->gbs, least->label.c_str(),
-      100 * least->occupancy, least->gbs / apart->gbs);
+      answer.empty() ? "n/a\n" : answer.c_str(), best->label.c_str(),
+      best->gbs, 100 * best->occupancy);
+  if (apart != best)
+    std::printf("Without overlapping launches: %s, %.1f GB/s.\n",
+                apart->label.c_str(), apart->gbs);
+  std::printf(
+      "Least occupancy within 10 %% of that: %s, %.1f %%, %.3f of its GB/s.\n"
+      "The fastest of these rows has %s of the GB/s of library.\n",
+      least->label.c_str(), 100 * least->occupancy, least->gbs / apart->gbs,
+      libraryGBs > 0.0 ? text("%.3f", best->gbs / libraryGBs).c_str() : "n/a");
 }
 
 void lesson() {
@@ -1161,13 +1201,13 @@ void lesson() {
   checkLengths(&plans);
 
   const Passes passes(kElems, copiesBeyondL2(device, 12 * kElems));
-  const double latencyNs = measureLatency(device, passes);
+  const Latency alone = measureLatency(device, passes);
   const std::vector<float> want =
       reference(0, kElems + size_t(passes.count) * kShift);
   std::printf("\nTable 2: %zu elements, %.1f MB per launch\n", kElems,
               12e-6 * kElems);
   Table table(device, "  blocks  warps   occ %  in flight");
-  double copyGBs = 0.0, driverGBs = 0.0;
+  double copyGBs = 0.0, driverGBs = 0.0, libraryGBs = 0.0;
   for (Plan& plan : plans) {
     if (plan.note.empty()) measure(&plan, passes, want);
     if (plan.isCopy()) passes.fill();  // it wrote over y
@@ -1185,6 +1225,7 @@ void lesson() {
                    inFlightText(plan).c_str()));
     if (plan.kind == kCopy) copyGBs = plan.gbs;
     if (plan.kind == kDriver) driverGBs = plan.gbs;
+    if (plan.kind == kLibrary) libraryGBs = plan.gbs;
   }
   const double ratio = copyGBs * driverGBs > 0.0 ? copyGBs / driverGBs : 1.0;
   gate("copy-near-memcpy", kQuick || (ratio >= 0.8 && ratio <= 1.25),
@@ -1193,9 +1234,10 @@ void lesson() {
       "\nblocks, warps: resident on an SM. in flight: see Table 3. A copy\n"
       "writes a byte for each that it reads, a row one for two: a row may\n"
       "exceed the copy, never the peak. Launches of vec1-cs-dl, and of newer\n"
-      "libraries (CUB_VERSION here: %d), overlap: blocks start early.\n",
+      "libraries (CUB_VERSION here: %d), overlap: the next one comes while\n"
+      "the one before is flushed.\n",
       CUB_VERSION);
-  printCurve(plans, device, latencyNs);
+  printCurve(plans, device, alone, libraryGBs);
 }
 
 int main(int argc, char** argv) {

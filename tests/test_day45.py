@@ -1,8 +1,10 @@
 """Day 45: where the loads are, and what its tables say."""
 import math
 import re
+import subprocess
 
 import pytest
+from conftest import NVCC
 
 # No row: pointerChase fillLinks fillValues yours
 LOAD, LOAD16 = r"LDG\.", r"LDG\S*\.128"
@@ -31,6 +33,14 @@ def test_bound_changes_nothing(kernels, kernel):
     assert kernel("scaleAddBounded").count(".") == ilp8.count(".")
 
 
+def only_13_0():
+    """What follows was read in the machine code of this compiler."""
+    said = subprocess.run([NVCC, "--version"], text=True, check=True,
+                          stdout=subprocess.PIPE).stdout
+    if "release 13.0" not in said:
+        pytest.skip("another compiler than that of CUDA 13.0")
+
+
 @pytest.mark.archs(75, 80, 86, 89, 90, 103, 121)
 def test_guarded_loads_are_apart(kernel):
     assert kernel("scaleAddGuarded").run(LOAD, until="FFMA") < 2 * 8
@@ -38,6 +48,7 @@ def test_guarded_loads_are_apart(kernel):
 
 @pytest.mark.archs(100, 110, 120)
 def test_guarded_loads_are_together(kernel):
+    only_13_0()
     assert kernel("scaleAddGuarded").run(LOAD, until="FFMA") == 2 * 8
 
 
@@ -207,7 +218,8 @@ def test_residency(run):
         registers = 16384 // step(row["regs"] * 32)
         assert row["by regs"] == 4 * registers // (row["threads"] / 32)
         held = min(row[f"by {what}"] for what in
-                   ("warps", "cap", "shared", "regs"))
+                   ("warps", "cap", "shared", "regs")
+                   if row[f"by {what}"] != "-")
         assert held == row["driver"] or "! " in run.body
         assert row["local"] == 0
         if reserved:  # the SM's shared memory, from the row without any
@@ -333,7 +345,7 @@ def test_littles_law(run):
     assert 200 < latency < 1500
     for row in lines[:at] + lines[at + 1:]:
         assert figures.quick or "<=" in row["in flight"] or \
-            float(row["ns"]) >= latency
+            float(row["ns"]) >= 0.9 * latency  # the gate knows its spread
 
 
 def test_answer(run):
@@ -342,9 +354,10 @@ def test_answer(run):
     rows = {label: row for label, row in figures.table2.items()
             if label not in YARDSTICKS + ["library"]}
     said = re.search(
-        r"Fastest: (\S+), ([\d.]+) GB/s, at ([\d.]+) % occupancy\.\n"
-        r"Without overlapping launches: (\S+), ([\d.]+) GB/s\.\n"
-        r"Least occupancy within 10 % of that: (\S+), ([\d.]+) %, ([\d.]+) of",
+        r"Fastest of these rows: (\S+), ([\d.]+) GB/s, at ([\d.]+) % occ.*\n"
+        r"(?:Without overlapping launches: (\S+), ([\d.]+) GB/s\.\n)?"
+        r"Least occupancy within 10 % of that: (\S+), ([\d.]+) %, ([\d.]+) of"
+        r".*\n.* rows has (\S+) of the GB/s of library\.",
         run.body).groups()
     best = max(rows, key=lambda label: rows[label]["GB/s"])
     apart = max((label for label in rows if not label.endswith("-dl")),
@@ -354,10 +367,40 @@ def test_answer(run):
     least = min(fast, key=lambda label: rows[label]["occ %"])
     assert said[0] == best and float(said[1]) == rows[best]["GB/s"]
     assert float(said[2]) == rows[best]["occ %"]
-    assert said[3] == apart and float(said[4]) == rows[apart]["GB/s"]
+    if apart == best:
+        assert said[3] is None
+    else:
+        assert said[3] == apart and float(said[4]) == rows[apart]["GB/s"]
     assert said[5] == least and float(said[6]) == rows[least]["occ %"]
     assert near(float(said[7]),
                 rows[least]["GB/s"] / rows[apart]["GB/s"], 3, 1e-4)
+    library = figures.table2.get("library")
+    assert said[8] == "n/a" if library is None else near(
+        float(said[8]), rows[best]["GB/s"] / library["GB/s"], 3, 1e-4)
+    # Equal bytes in flight: of the rows with fewer warps, the slowest.
+    groups = {}
+    for row in figures.curve.rows:
+        if row["row"] in rows and "<=" not in row["in flight"]:
+            groups.setdefault(row["in flight"], []).append(row["row"])
+    want = {}
+    for in_flight, labels in groups.items():
+        most = max(rows[label]["occ %"] for label in labels)
+        fewer = [one for one in labels if rows[one]["occ %"] < most]
+        if fewer:
+            want[in_flight] = max(fewer, key=lambda one: rows[one]["ms"]), \
+                labels[0]
+    found = re.findall(r"^(\d+) bytes: (\S+) at ([\d.]+) % occupancy takes "
+                       r"([\d.]+) times as long\n  as (\S+) at ([\d.]+) %\.$",
+                       run.body, re.M)
+    assert {one[0] for one in found} == set(want)
+    for in_flight, slow, occupied, times, first, most in found:
+        last = want[in_flight][0]
+        assert rows[slow]["ms"] == rows[last]["ms"]
+        assert first == want[in_flight][1]
+        assert float(occupied) == rows[slow]["occ %"]
+        assert float(most) == rows[first]["occ %"]
+        assert near(float(times), rows[slow]["ms"] / rows[first]["ms"], 2,
+                    0.0001 / rows[first]["ms"])
 
 
 def test_lengths(run):
