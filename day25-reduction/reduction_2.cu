@@ -912,6 +912,7 @@ Timing timeGraph(Launch launch, int sums, double batchMs) {
 }
 // end snippet
 
+// snippet: one-check
 // Runs a row on poisoned memory: once, or timed where `timing` is given, from
 // a graph where `sums` is. A row of one float leaves launch i in word i, and
 // each must be its sum; of other rows the last launch is compared. Nothing may
@@ -942,7 +943,6 @@ bool runsRight(const Row& row, Input& input, Timing* timing = nullptr,
   }
   if (oneFloat) left = launches;
 
-  // snippet: one-check
   const int last = input.next + launches - 1;
   double want = input.want(last), got = isCopy ? want : 0.0;
   if (isCopy) {
@@ -961,7 +961,6 @@ bool runsRight(const Row& row, Input& input, Timing* timing = nullptr,
   bool ok = gate("total", got == want,
                  text("%s, n = %.0f: %.6f, not %.6f", row.label,
                       double(input.n), got, want));
-  // end snippet
   const auto behind = readBack(reinterpret_cast<int*>(out.data) + left, kPad);
   const auto kept = std::count(behind.begin(), behind.end(), before);
   ok &= gate("nothing-behind", kept == kPad, row.label);
@@ -969,6 +968,7 @@ bool runsRight(const Row& row, Input& input, Timing* timing = nullptr,
   input.next = (input.next + launches) % input.copies;
   return ok;
 }
+// end snippet
 
 // How many different results 20 launches over the same values leave; the first
 // is compared with a sum in double: value i comes again every kPeriod floats.
