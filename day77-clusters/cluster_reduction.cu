@@ -32,7 +32,8 @@
 //   cluster of 8 per row, registers too  part of the slice is held there
 //   cluster of 16 per row, registers too  "
 // With -DLESSON_YOURS: yours. Not measured: the bandwidth of distributed
-// shared memory; other types; longer rows.
+// shared memory; other types; longer rows; rows that several blocks hold
+// without a cluster.
 //
 // Build:
 //   nvcc -std=c++17 -O3 -arch=sm_90 -o cluster_reduction cluster_reduction.cu
@@ -88,14 +89,15 @@ constexpr int kRepetitions = kQuick ? 2 : 1000;  // of each row, compared
 constexpr int kMaxClusterBlocks = LESSON_MAX_CLUSTER;
 constexpr int kRounds = kQuick ? 20 : 2000;  // exchanges per launch
 constexpr int kExchangeThreads[] = {32, 256, 1024};
-constexpr int kMatrixElems = kQuick ? 1 << 18 : 1 << 27;  // of part 2
+constexpr int kMatrixElems = kQuick ? 1 << 18 : 1 << 27;       // of part 2
 constexpr int kMinRowLog = 14, kMaxRowLog = kQuick ? 17 : 20;  // of 2^14 ...
 constexpr int kMaxValue = 15;  // elements are 1/8, 2/8, ... kMaxValue/8
 constexpr int kRowThreads[] = {128, 256, 384, 512, 768, 1024};  // all tried
 constexpr int kInRegisters = 8;  // float4 per thread, of the row with these
 
-static_assert(kElems > 0 && kElems < (1 << 24),
-              "kElems: a float counts ones exactly only below 2^24");
+static_assert(kElems >= 1 << 15 && kElems < (1 << 24),
+              "kElems: a float counts ones exactly only below 2^24; below "
+              "2^15 it would take too many copies to pass L2");
 static_assert(kThreadsPerBlock >= 32 && kThreadsPerBlock <= 1024 &&
                   (kThreadsPerBlock & (kThreadsPerBlock - 1)) == 0,
               "kThreadsPerBlock: the tree halves the block, so a power of 2 "
@@ -104,6 +106,9 @@ static_assert(kMaxClusterBlocks >= 1 && kMaxClusterBlocks <= 32,
               "LESSON_MAX_CLUSTER: one lane of a warp reads one block's sum");
 static_assert(kRounds > 0 && kInRegisters > 0 && kInRegisters <= 8,
               "kRounds, kInRegisters: at least 1; registers for 8 float4");
+static_assert(16.0 * kRounds + 120 < 0x1p24,
+              "kRounds: the sum of 16 blocks that began with 0 to 15 is exact "
+              "in a float only below 2^24");
 static_assert(kMaxValue > 0 && double(kMaxValue) * (1 << kMaxRowLog) < 0x1p24,
               "kMaxValue, kMaxRowLog: a row has a positive sum, exact in any "
               "order only below 2^24 eighths");
@@ -248,7 +253,7 @@ struct Launch {
   Launch(const Launch&) = delete;  // config points to attribute
   template <typename... Args>
   void operator()(const void* kernel, Args... args) const {
-    void* arguments[] = {&args...};
+    void* arguments[sizeof...(args) + 1] = {&args...};
     CUDA_CHECK(cudaLaunchKernelExC(&config, kernel, arguments));
   }
 };
@@ -401,7 +406,7 @@ __global__ void exchangeByBarriers(int k, Word*, unsigned, Word* wrong) {
 __global__ void exchangeOneWay(int k, Word*, unsigned, Word* wrong) {
   __shared__ Mailbox boxes[2];  // a fast block is one round ahead at most
   const int t = threadIdx.x;
-  if (t < 2) openMailbox(boxes[t]);
+  for (int b = 0; b < 2 && t == 0; ++b) openMailbox(boxes[b]);
   cg::this_cluster().sync();
   float value = float(blockIdx.x);
 #pragma unroll 4
@@ -693,8 +698,8 @@ __device__ inline void oneWay(const float* in, float* out, Matrix m) {
 __global__ void normaliseRowOneWay(const float* in, float* out, Matrix m) {
   oneWay<0>(in, out, m);
 }
-// What changed: part of the slice is in registers, so longer rows fit, and
-// more blocks fit in an SM.
+// What changed: part of the slice is in registers, so longer rows fit, and of
+// long rows more blocks fit in an SM.
 __global__ void __launch_bounds__(1024)
     normaliseRowRegisters(const float* in, float* out, Matrix m) {
   oneWay<kInRegisters>(in, out, m);
@@ -729,12 +734,20 @@ struct Row {
   const void* kernel;
   const char* name;
   enum Kind {
-    kSum, kFew, kPrice, kPriceMemory,  // part 1
-    kCopy, kBlock, kHeld, kGroups, kClusters, kYours  // part 2
+    kSum,  // part 1 begins here
+    kFew,
+    kPrice,
+    kPriceMemory,
+    kCopy,  // part 2 begins here
+    kBlock,
+    kHeld,
+    kGroups,
+    kClusters,
+    kYours
   } kind;
 };
 #define ROW(label, kernel, kind) \
-  {label, reinterpret_cast<const void*>(kernel), #kernel, Row::kind}
+  { label, reinterpret_cast<const void*>(kernel), #kernel, Row::kind }
 #define DSM(n) ROW("dsm, cluster of " #n, reduceClusterDsm, kSum)
 #define FEW(n) ROW("few blocks, cluster of " #n, reduceClusterDsm, kFew)
 #define PER_ROW(n, how, kernel) \
@@ -744,10 +757,17 @@ struct Row {
 #define REGISTERS(n) PER_ROW(n, ", registers too", normaliseRowRegisters)
 const Row kRows[] = {
     ROW("atomic baseline", reduceBlockAtomic, kSum),
-    DSM(1), DSM(2), DSM(4), DSM(8), DSM(16),
+    DSM(1),
+    DSM(2),
+    DSM(4),
+    DSM(8),
+    DSM(16),
     ROW("dsm, relaxed, cluster of 8", reduceClusterRelaxed, kSum),
     ROW("few blocks", reduceBlockAtomic, kFew),
-    FEW(2), FEW(4), FEW(8), FEW(16),
+    FEW(2),
+    FEW(4),
+    FEW(8),
+    FEW(16),
     ROW("exchange by cluster barriers", exchangeByBarriers, kPrice),
     ROW("exchange one way", exchangeOneWay, kPrice),
     ROW("exchange through memory", exchangeThroughMemory, kPriceMemory),
@@ -755,9 +775,16 @@ const Row kRows[] = {
     ROW("one block per row, two reads", normaliseRowTwoReads, kBlock),
     ROW("one block per row, row in shared memory", normaliseRowShared, kHeld),
     ROW("k blocks per row, no cluster", normaliseRowBlocks, kGroups),
-    BARRIERS(2), BARRIERS(4), BARRIERS(8), BARRIERS(16),
-    ONE_WAY(2), ONE_WAY(4), ONE_WAY(8), ONE_WAY(16),
-    REGISTERS(8), REGISTERS(16),
+    BARRIERS(2),
+    BARRIERS(4),
+    BARRIERS(8),
+    BARRIERS(16),
+    ONE_WAY(2),
+    ONE_WAY(4),
+    ONE_WAY(8),
+    ONE_WAY(16),
+    REGISTERS(8),
+    REGISTERS(16),
 #ifdef LESSON_YOURS
     ROW("yours", normaliseRowYours, kYours),
 #endif
@@ -910,11 +937,11 @@ inline bool has(const Labels& rows, const std::string& label) {
 struct Table {  // the columns of every lesson, then its own, `heading`
   double peakGBs, copyGBs = 0.0;  // 0: n/a
   Table(const Device& device, const char* heading) : peakGBs(device.peakGBs) {
-    std::printf("%-38s%10s%9s%9s%9s%9s%s\n", "row", "ms", "spread", "GB/s",
+    std::printf("%-40s%10s%9s%9s%9s%9s%s\n", "row", "ms", "spread", "GB/s",
                 "% copy", "% peak", heading);
   }
   void line(const std::string& label, const std::string& rest) const {
-    std::printf("%-38s  %s\n", label.c_str(), rest.c_str());
+    std::printf("%-40s  %s\n", label.c_str(), rest.c_str());
     printedRows.push_back(label);
   }
   // bytes: what one launch has to read and write. Returns GB/s.
@@ -939,7 +966,7 @@ inline int runLesson(int argc, char** argv, const char* duration,
       text("Usage: %s [ROW...]; all rows take %s.\n", argv[0], duration) +
       "ROW: a label, its first word, or its beginning:\n";
   for (const auto& [label, kernel] : rows)
-    list += text("  %-38s  %s\n", label.c_str(), kernel.c_str());
+    list += text("  %-40s  %s\n", label.c_str(), kernel.c_str());
   auto want = [&](const std::string& start) {  // "\n" ends every label
     const size_t before = wantedRows.size();
     for (const auto& [label, kernel] : rows)
@@ -984,7 +1011,7 @@ inline int runLesson(int argc, char** argv, const char* duration,
 // snippet: input
 // Element c of copy or row r of an input. Part 1: copy 0 holds ones, so that
 // one element too many or too few is off by one; the others odd 32nds up to
-// 63/32, so that wrong addresses, another copy and rounded elements show.
+// 31/32, so that wrong addresses, another copy and rounded elements show.
 // Part 2 (length > 0): 1/8 to kMaxValue/8, so that no row sums to zero.
 __host__ __device__ inline float inputAt(std::uint64_t r, std::uint64_t c,
                                          int length) {
@@ -993,7 +1020,7 @@ __host__ __device__ inline float inputAt(std::uint64_t r, std::uint64_t c,
   i = (i ^ (i >> 29)) * 0xBF58476D1CE4E5B9ull;
   i ^= i >> 32;
   if (length > 0) return float(i % kMaxValue + 1) / 8;
-  return r == 0 ? 1.0f : (2 * int(i % 64) - 63) / 32.0f;
+  return r == 0 ? 1.0f : (2 * int(i % 32) - 31) / 32.0f;
 }
 // What lies between two rows is NaN, so that a read past the end shows.
 __global__ void fill(float* x, size_t rows, size_t pitch, int used,
@@ -1008,6 +1035,14 @@ __global__ void fill(float* x, size_t rows, size_t pitch, int used,
 // end snippet
 
 bool wanted(const Row& row) { return has(wantedRows, row.label); }
+
+// A conclusion compares all rows of some kinds, or says that it does not.
+bool allWanted(Row::Kind from, Row::Kind to) {
+  bool all = true;
+  for (const Row& row : kRows)
+    all = all && (row.kind < from || row.kind > to || wanted(row));
+  return all;
+}
 
 int clusterOf(const Row& row) {  // 0: no cluster
   const char* at = std::strstr(row.label, "cluster of ");
@@ -1065,8 +1100,10 @@ Result measure(const Row& row, const std::vector<Shape>& shapes, Start start,
   double ms = 0.0, least = 1e9;  // quick: the first shape
   for (const Shape& shape : shapes) {
     auto again = [&](int) { start(shape, 0); };
-    if (kQuick || shapes.size() == 1) again(0);
-    else ms = timeKernel(again, nullptr, kGlanceMs).ms;
+    if (kQuick || shapes.size() == 1)
+      again(0);
+    else
+      ms = timeKernel(again, nullptr, kGlanceMs).ms;
     ok &= gate("exact", right(shape, 1), row.label);
     if (ms < least) best.shape = shape, least = ms;
   }
@@ -1093,7 +1130,7 @@ static_assert(kRepetitions >= 1 && kRepetitions <= kMaxLaunches,
 // The sum of each copy in double. In float it is exact, in whatever order the
 // atomics come: ones stay below 2^24, and of the other copies the positive
 // and the negative sums of the tiles each add up to less than 2^24 32nds (sums
-// of more tiles only cancel more; a block's own stay below 2 * kTile a tile).
+// of more tiles only cancel more; a block's own stay below kTile per tile).
 std::vector<double> sumsOf(size_t copies) {
   std::vector<double> sums = {double(kElems)};
   for (size_t copy = 1; copy < copies; ++copy) {
@@ -1134,9 +1171,10 @@ void costOfClusters(const Device& device, int portable) {
   Timing first, few, best, bestFew;  // without clusters, and with
   const int largest =
       largestCluster(kRows[1].kernel, Launch(1, kThreadsPerBlock, 0, 1));
-  std::printf("\nPart 1: what clusters cost. Largest cluster: %d blocks, "
-              "opted in %d.\n\nSum of %d floats, %d threads per block\n",
-              portable, largest, kElems, kThreadsPerBlock);
+  std::printf(
+      "\nPart 1: what clusters cost. Largest cluster: %d blocks, "
+      "opted in %d.\n\nSum of %d floats, %d threads per block\n",
+      portable, largest, kElems, kThreadsPerBlock);
   Table table(device, "   blocks  at once  atomics  x baseline  x few blocks");
   for (const Row& row : kRows) {
     if (row.kind > Row::kFew || !wanted(row)) continue;
@@ -1179,12 +1217,21 @@ void costOfClusters(const Device& device, int portable) {
   std::printf(
       "\nGB/s: 4 bytes per element, read once. At once: clusters. x: the time "
       "of the baseline, or of\n`few blocks`, over the row's; ~ where the "
-      "spread hides it. The best cluster of 2 or more is at\n%s of the "
-      "baseline, fewer blocks without clusters at %s; from one wave the best "
-      "cluster is at\n%s of `few blocks`.\n%d blocks that do nothing, in ms:",
-      timesAbove(first, best).c_str(), timesAbove(first, few).c_str(),
-      timesAbove(few, bestFew).c_str(), kTiles);
+      "spread hides it.\n");
+  if (allWanted(Row::kSum, Row::kFew))
+    std::printf(
+        "The best cluster of 2 or more is at\n%s of the baseline, fewer "
+        "blocks without clusters at %s; from one wave the best cluster is at\n"
+        "%s of `few blocks`.\n",
+        timesAbove(first, best).c_str(), timesAbove(first, few).c_str(),
+        timesAbove(few, bestFew).c_str());
+  std::printf("%d blocks that do nothing, in ms:", kTiles);
   for (int cluster : {0, 1, 2, 8}) {
+    if (cluster > portable) {
+      std::printf(", cluster of %d skipped: at most %d here", cluster,
+                  portable);
+      continue;
+    }
     const Launch launch(kTiles, kThreadsPerBlock, 0, cluster);
     auto start = [&](int) { launch((const void*)doNothing); };
     std::printf(cluster == 0 ? " no cluster%s %.4f" : ", cluster of %s %.4f",
@@ -1225,10 +1272,11 @@ void priceOfExchange(const Device& device) {
                : "WRONG";
   };
   for (int threads : kExchangeThreads) {
-    std::printf("\nPrice of an exchange, %d threads per block: ns until every "
-                "block has the sum, of %d\n%-38s%11s%11s%11s%11s\n",
-                threads, kRounds, "row", "2 blocks", "4 blocks", "8 blocks",
-                "16 blocks");
+    std::printf(
+        "\nPrice of an exchange, %d threads per block: ns until every "
+        "block has the sum, of %d\n%-38s%11s%11s%11s%11s\n",
+        threads, kRounds, "row", "2 blocks", "4 blocks", "8 blocks",
+        "16 blocks");
     for (const Row& row : kRows) {
       if (row.kind != Row::kPrice && row.kind != Row::kPriceMemory) continue;
       if (!wanted(row)) continue;
@@ -1264,12 +1312,13 @@ std::vector<Shape> shapesOf(const Row& row, const Matrix& m, const Device& d,
   CUDA_CHECK(cudaFuncGetAttributes(&own, row.kernel));
   const bool clusters = row.kind == Row::kClusters;
   const bool can = row.kind != Row::kGroups || d.cooperativeLaunch != 0;
-  const size_t least = sliceBytes(row, m.length, 1024);
+  const int widest =
+      *std::max_element(std::begin(kRowThreads), std::end(kRowThreads));
+  const size_t least = sliceBytes(row, m.length, widest);
   const size_t most = own.maxDynamicSharedSizeBytes;
   for (const int& threads : kRowThreads) {
     const bool first = &threads == kRowThreads;
-    const bool last = &threads + 1 == std::end(kRowThreads);
-    if (!can || (kQuick && !first && !last)) continue;
+    if (!can || (kQuick && !first && threads != widest)) continue;
     const size_t bytes = sliceBytes(row, m.length, threads);
     for (int blocks : sizes) {
       if (bytes > most) continue;
@@ -1281,10 +1330,10 @@ std::vector<Shape> shapesOf(const Row& row, const Matrix& m, const Device& d,
       if (atOnce > 0) shapes.push_back(shape);
     }
   }
-  const bool must =
-      can && least + own.sharedSizeBytes <= d.sharedMemPerBlockOptin &&
-      (!clusters ||
-       sizes[0] <= largestCluster(row.kernel, Launch(1, 32, 0, 1)));
+  bool must = can && least + own.sharedSizeBytes <= d.sharedMemPerBlockOptin;
+  if (must && clusters && least <= most)  // else nobody asked for so much
+    must = sizes[0] <=
+           largestCluster(row.kernel, Launch(1, widest, least, sizes[0]));
   gate("sizes-that-fit-ran", !shapes.empty() || !must, row.label);
   if (shapes.empty())
     *why = least > most ? text("does not fit: %zu KiB per block, %zu at most",
@@ -1422,12 +1471,13 @@ struct MatrixRun {
 
 void rowsInClusters(const Device& device) {
   constexpr double kBytes = 2.0 * kMatrixElems * sizeof(float);  // useful
-  std::printf("\nPart 2: where clusters pay. out = in * (1 / sum of the row), "
-              "%.0f MB in, %.0f MB out.\n%s",
-              kBytes / 2e6, kBytes / 2e6,
-              kBytes < 4.0 * device.l2CacheSize
-                  ? "That is less than four L2: some reads come from there.\n"
-                  : "");
+  std::printf(
+      "\nPart 2: where clusters pay. out = in * (1 / sum of the row), "
+      "%.0f MB in, %.0f MB out.\n%s",
+      kBytes / 2e6, kBytes / 2e6,
+      kBytes < 4.0 * device.l2CacheSize
+          ? "That is less than four L2: some reads come from there.\n"
+          : "");
   // Rows shorter than a cluster, partial last vectors, lengths that nothing
   // divides: every row of the table, in every shape.
   int due = 0, compared = 0;
@@ -1440,24 +1490,22 @@ void rowsInClusters(const Device& device) {
     }
     compared += run.compared;
   }
-  gate("ragged-rows-compared", due == compared && due > 0,
+  gate("ragged-rows-compared", due == compared,
        text("%d launches, %d comparisons", due, compared));
   std::printf("Rows of 1 to 32771 floats: %d launches compared.\n", compared);
 
-  double memcpyMs = 0.0;
   buys.clear();
   for (int log = kMinRowLog; log <= kMaxRowLog; ++log) {
     MatrixRun run(kMatrixElems >> log, 1 << log, device);
-    if (log == kMinRowLog) {
-      const size_t half = size_t(kBytes / 2);
-      memcpyMs = timeKernel([&](int) {
-                   CUDA_CHECK(cudaMemcpyAsync(run.out.data, run.in.data, half,
-                                              cudaMemcpyDeviceToDevice));
-                 }).ms;
-      std::printf("cudaMemcpyAsync of the matrix: %.4f ms, %.1f GB/s\n",
-                  memcpyMs, kBytes / memcpyMs / 1e6);
-      CUDA_CHECK(cudaMemset(run.out.data, 0xFF, half));
-    }
+    const size_t half = size_t(kBytes / 2);
+    auto copyMatrix = [&](int) {
+      CUDA_CHECK(cudaMemcpyAsync(run.out.data, run.in.data, half,
+                                 cudaMemcpyDeviceToDevice));
+    };
+    const Timing copied = timeKernel(copyMatrix, nullptr, kRowMs);
+    std::printf("\ncudaMemcpyAsync of the matrix: %.4f ms, %.1f GB/s\n",
+                copied.ms, kBytes / copied.ms / 1e6);
+    CUDA_CHECK(cudaMemset(run.out.data, 0xFF, half));
     std::vector<std::pair<const Row*, Result>> results;
     std::pair<const Row*, Timing> best[2];  // without clusters, and with
     for (const Row& row : kRows) {
@@ -1482,9 +1530,10 @@ void rowsInClusters(const Device& device) {
     for (const auto& [row, result] : results) {
       const Shape& s = result.shape;
       const bool copy = row->kind == Row::kCopy;
-      const double ratio = result.timing.ms / memcpyMs;
+      const double ratio = result.timing.ms / copied.ms;
+      const double noise = std::max(result.timing.spread, copied.spread);
       auto number = [](int n) { return n > 0 ? std::to_string(n) : "-"; };
-      if (copy && !kQuick)
+      if (copy && !kQuick && noise < 0.2)
         gate("copy-like-memcpy", ratio > 0.8 && ratio < 1.25,
              text("%.2f times cudaMemcpyAsync's time", ratio));
       const std::string own =
@@ -1498,8 +1547,8 @@ void rowsInClusters(const Device& device) {
     const auto& [without, with] = best;
     if (without.first == nullptr || with.first == nullptr) continue;
     const std::string times = timesAbove(without.second, with.second);
-    at[times[0] == '~' ? 1 : with.second.ms < without.second.ms ? 0 : 2] +=
-        text(" 2^%d", log);
+    const bool ahead = with.second.ms < without.second.ms;
+    at[times[0] == '~' ? 1 : ahead ? 0 : 2] += text(" 2^%d", log);
     buys += text("2^%-6d%-41s%-38s%6s\n", log, without.first->label,
                  with.first->label, times.c_str());
   }
@@ -1507,20 +1556,24 @@ void rowsInClusters(const Device& device) {
       "\nGB/s: 8 bytes per element, one read and one write, in every row; a "
       "second read does\nnot count. Blocks (per row) and threads (per block): "
       "the fastest of those tried.\nx no cluster: the time of the best row "
-      "without clusters over the row's.\n");
+      "without clusters in the same table over the row's.\n");
   if (buys.empty()) return;
-  std::printf("\nWhat clusters buy: the time of the best row without them "
-              "over the best with them\n%-8s%-41s%-38s%6s\n%s\n",
-              "length", "without", "with", "times", buys.c_str());
+  const char* const of =
+      allWanted(Row::kBlock, Row::kClusters) ? "" : "Of the rows named: ";
+  std::printf(
+      "\n%sWhat clusters buy: the time of the best row without them "
+      "over the best with them\n%-8s%-41s%-38s%6s\n%s\n",
+      of, "length", "without", "with", "times", buys.c_str());
   const char* const what[] = {"ahead", "even, within the spread,", "behind"};
   for (int k = 0; k < 3; ++k) {
     if (at[k].empty()) continue;
-    std::printf("Clusters are %s at%s.\n", what[k], at[k].c_str());
+    std::printf("%sClusters are %s at%s.\n", of, what[k], at[k].c_str());
   }
+  if (at[0].empty() || !allWanted(Row::kGroups, Row::kGroups)) return;
   std::printf(
-      "They need no cooperative launch, no words in memory with tags that "
-      "never come twice, and no\ncount of the blocks that fit: the hardware "
-      "starts a cluster together.\n");
+      "Unlike k blocks per row they need no cooperative launch, no words in "
+      "memory with tags that\nnever come twice, and no count of the blocks "
+      "that fit: the hardware starts a cluster together.\n");
 }
 
 void lesson() {
@@ -1529,7 +1582,8 @@ void lesson() {
   const Launch single(1, kThreadsPerBlock, 0, 1);
   CUDA_CHECK(cudaDeviceGetAttribute(&clusters, cudaDevAttrClusterLaunch, 0));
   if (clusters == 0 || clustersAtOnce(kRows[1].kernel, single) == 0)
-    throw Skip(std::string(device.name) + " cannot launch clusters; choose "
+    throw Skip(std::string(device.name) +
+               " cannot launch clusters; choose "
                "another GPU with CUDA_VISIBLE_DEVICES.");
   const int portable = largestCluster(kRows[1].kernel, single);
   // Before any other query: all the shared memory that a block can have, and
@@ -1542,8 +1596,10 @@ void lesson() {
     CUDA_CHECK(cudaFuncSetAttribute(
         row.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
         int(device.sharedMemPerBlockOptin - own.sharedSizeBytes)));
-    CUDA_CHECK(cudaFuncSetAttribute(
-        row.kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
+    if (cudaFuncSetAttribute(row.kernel,
+                             cudaFuncAttributeNonPortableClusterSizeAllowed,
+                             1) != cudaSuccess)
+      cudaGetLastError();  // refused: the largest cluster is a portable one
   }
   if (any[Row::kSum] || any[Row::kFew]) costOfClusters(device, portable);
   if (any[Row::kPrice] || any[Row::kPriceMemory]) priceOfExchange(device);

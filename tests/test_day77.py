@@ -37,12 +37,14 @@ def test_remote_read_between_barriers(kernel, name):
 
 @pytest.mark.parametrize("name", BARRIERS)
 def test_arrival_waits_for_writes(kernel, name):
+    """By nvcc 13.0 and newer; 12.4 emits some fences twice."""
     one = kernel(name)
     assert one.run("MEMBAR", until=ARRIVE) == 1 and one.count("MEMBAR") == 2
 
 
 def test_relaxed_arrival(kernel):
-    """One fence less; the remote value is used before the second arrival."""
+    """One fence less; the remote value is used before the second arrival. By
+    nvcc 13.0 and newer; 12.4 emits the fence twice."""
     one = kernel("reduceClusterRelaxed")
     assert one.count("MEMBAR") == 1
     last = one.after(READ)
@@ -139,6 +141,7 @@ def test_copy_16_bytes(kernel):
 
 
 def test_no_local_memory(every_kernel):
+    """By nvcc 13.0 and newer; 12.4 has two accesses in normaliseRowBlocks."""
     for one in every_kernel:
         assert one.count("LDL|STL") == 0
 
@@ -309,11 +312,11 @@ def test_part2_figures(run):
                 part = length * 4 // max(size(label), 1) // 1024
                 less = 128 if "registers" in label else 0
                 assert need == part - less > most
-    ms, gbs = re.search(r"cudaMemcpyAsync of the matrix: (\S+) ms, (\S+) GB/s",
-                        run.body).groups()
-    length, table = min(found.items())
-    rows = int(re.search(r", (\d+) rows", table.title)[1])
-    assert near(gbs, 8 * length * rows / float(ms) / 1e6, [ms])
+    copies = re.findall(r"cudaMemcpyAsync of the matrix: (\S+) ms, (\S+) GB/s",
+                        run.body)
+    assert len(copies) == len(found)
+    for ms, gbs in copies:  # of the same number of bytes at every length
+        assert near(gbs, 8 * length * rows / float(ms) / 1e6, [ms])
 
 
 def test_conclusion(run):
