@@ -375,8 +375,10 @@ def test_growth_goals(run):
     there, v11 everywhere; v10 near the peak where n is large."""
     if run.quick:
         pytest.skip("the times of a quick run mean nothing")
-    host = {10: 0.97, 13: 1.0, 20: 1.5, 21: 1.0, 24: 1.08, 25: 1.0, 26: 1.03,
-            27: 1.0}  # at 2^20 the host decides: 1.5 to 2.1 on the same cards
+    host = {10: 0.97, 13: 1.0, 20: 1.7, 21: 1.0, 24: 1.08, 25: 1.0, 26: 1.03,
+            27: 1.0}
+    if "-b-" in run.path.name:  # at 2^20 the host's part differs by machine
+        host[20] = 1.4
     graph = {10: 0.97, 13: 1.0}
     for clock, (table, _) in growths(run).items():
         goals = host if clock == "by the host" else graph
