@@ -20,7 +20,8 @@
 //
 // Build: nvcc -std=c++17 -O3 -arch=sm_75 -o reduction_1 reduction_1.cu
 // Run:   ./reduction_1
-// Verified: UNVERIFIED
+// Verified: NVIDIA H200, compute capability 9.0, driver 580.159.04, CUDA 13.0,
+//   evidence/day24-reduction/run-h200-sm_75.txt
 // Start at "kernels"; below the table of rows you may stop reading.
 
 #include <cuda_profiler_api.h>

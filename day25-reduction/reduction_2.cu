@@ -25,7 +25,9 @@
 //        v11 needs the second; -DLESSON_NO_CUB: no library, compiles faster;
 //        -DLESSON_YOURS: a row of your own.
 // Run:   ./reduction_2 [--help]
-// Verified: UNVERIFIED
+// Verified: NVIDIA H200, compute capability 9.0, driver 580.159.04, CUDA 13.0,
+//   evidence/day25-reduction/run-h200-sm_75.txt,
+//   evidence/day25-reduction/run-h200-sm_90.txt
 // Read from "what you may change" to the table of rows; the rest checks,
 // measures and prints.
 

@@ -39,7 +39,9 @@
 // Build: nvcc -std=c++17 -O3 -arch=sm_75 -o occupancy occupancy.cu
 //        nvcc -std=c++17 -O3 -arch=sm_90 -o occupancy occupancy.cu
 // Run:   ./occupancy
-// Verified: UNVERIFIED
+// Verified: NVIDIA H200, compute capability 9.0, driver 580.159.04, CUDA 13.0,
+//   evidence/day45-occupancy/run-h200-sm_75.txt,
+//   evidence/day45-occupancy/run-h200-sm_90.txt
 // Start reading at "kernels"; below the table of rows you may stop.
 
 #include <cuda_profiler_api.h>
