@@ -10,6 +10,7 @@ import pytest
 import conftest
 import evidence
 import faults
+import record as recording
 from conftest import judge
 
 NAME = re.compile(r"(?P<kind>[a-z]+)-(?P<card>.+?)(?:-sm_(?P<arch>\d+))?"
@@ -181,6 +182,12 @@ def test_machine_code(any_lesson):
                 cubin.read_bytes()):
             other.append(f"{path.name}: other machine code; record it")
     judge(any_lesson, other)
+
+
+def test_edits(any_lesson):
+    """What tools/record.py changes in a lesson is there, once."""
+    for variant in recording.EDITS:
+        recording.edited(any_lesson, variant)
 
 
 def test_nothing_else():

@@ -1,10 +1,11 @@
 """Plants one fault at a time in a lesson, and says what catches it.
 
-    python tools/faults.py [day24 ...] [--only NAME] [--run] [--jobs N]
+    python tools/faults.py [day24 ...] [--only NAME] [--run] [--kept DIR]
 
 Without --run, and so without a GPU: every edit must match once, and those that
 the compiler or the machine code must show are compiled. With it all are tried.
-tests/faults/dayNN.txt holds the faults:
+What is as it should be is kept in DIR, and not tried again; tools/record.py
+uses the same. tests/faults/dayNN.txt holds the faults:
 
     === name
     One or two sentences.
@@ -20,6 +21,7 @@ tests/faults/dayNN.txt holds the faults:
     what replaces them
 """
 import argparse
+import ast
 import os
 import re
 import shlex
@@ -31,13 +33,15 @@ from pathlib import Path
 
 import evidence
 import programs
-from programs import sh
+from programs import line, sh
 
 LEAST, MOST_EXPLAINED = 25, 5  # faults per lesson; per cent of them
 FLAGS = "-DLESSON_QUICK -DLESSON_NO_CUB"
 TOOLS = {"memcheck": ["--leak-check", "full"], "racecheck": [],
-         "synccheck": ["--num-cuda-barriers", "65536"], "initcheck": []}
+         "synccheck": [], "initcheck": []}
+BARRIERS = {"77": ["--num-cuda-barriers", "65536"]}  # of synccheck
 BY_TEST = ("machine code", "figures", "profile")
+NO_GPU = ("compiler", "machine code")
 CAUGHT = re.compile(r"(compiler|exit 1|machine code|figures|profile|explained)"
                     r": (\S.*)|(" + "|".join(TOOLS) + ")")
 FAULT = re.compile(r"([a-z0-9-]+)\n(.*?)^--- find\n(.*?)^--- replace\n(.*)",
@@ -54,6 +58,12 @@ class Fault:
     args: tuple
     arch: int
     source: str  # the lesson with the fault in it
+
+
+def options(tool, lesson):
+    """What compute-sanitizer is told."""
+    return ["--tool", tool, *TOOLS[tool], *(
+        BARRIERS.get(lesson.day, []) if tool == "synccheck" else [])]
 
 
 def path_of(lesson):
@@ -113,13 +123,17 @@ def read(lesson):
 
 class Trial:
     """Tries the faults of one lesson in folder `work`; without `gpus` only
-    those that need none."""
-    timeout = 60  # seconds of a run
+    what needs none. `kept` is told what is settled, and asked first; `where`
+    says on what it runs."""
+    timeout = 60
 
-    def __init__(self, lesson, work, gpus=None):
+    def __init__(self, lesson, work, gpus=None, kept=None, where=""):
         self.lesson, self.work, self.gpus = lesson, Path(work), gpus
+        self.kept = kept or programs.Kept(self.work / "kept")
+        self.where, self.toolkit = where, programs.toolkit()
         self.compiled = programs.Once(self.compile)
         self.ran = programs.Once(self.run)
+        self.tests = lesson.root / "tests" / f"test_day{lesson.day}.py"
 
     def compile(self, source, arch, flags, cubin):
         """(status, messages, program)"""
@@ -133,7 +147,7 @@ class Trial:
 
     def build(self, fault):
         return self.compiled(fault.source, fault.arch, fault.flags,
-                             fault.how in ("compiler", "machine code"))
+                             fault.how in NO_GPU)
 
     def run(self, program, args):
         with self.gpus.one() as env:
@@ -161,9 +175,8 @@ class Trial:
             profile = run.with_name(run.name.replace("run-", "profile-"))
             profile.write_text(said)
             env["LESSON_PROFILE"] = str(profile)
-        path = self.lesson.root / "tests" / f"test_day{self.lesson.day}.py"
         status, said = sh([sys.executable, "-m", "pytest", "-q", "-p",
-                           "no:cacheprovider", f"{path}::{fault.what}"],
+                           "no:cacheprovider", f"{self.tests}::{fault.what}"],
                           env=env, cwd=self.lesson.root)
         if status == 1 and re.search(rf"^FAILED \S*::{fault.what}\b", said,
                                      re.M):
@@ -174,10 +187,6 @@ class Trial:
     def observe(self, fault):
         """(True: it is caught as it says, False: nothing is wrong, None:
         something else is, what was seen)"""
-        if fault.how == "explained":
-            return True, fault.what
-        if not self.gpus and fault.how not in ("compiler", "machine code"):
-            return True, "on a GPU only: not run here"
         status, said, program = self.build(fault)
         if fault.how == "compiler":
             caught = fault.what in re.sub(r"\s+", " ", said)
@@ -196,65 +205,76 @@ class Trial:
                 text if caught else f"status {status}: {text}"
         with self.gpus.one() as env:
             status, said = sh(
-                [programs.SANITIZER, "--tool", fault.how, *TOOLS[fault.how],
+                [programs.SANITIZER, *options(fault.how, self.lesson),
                  "--error-exitcode", "99", "--print-limit", "1", program,
                  *fault.args], 10 * self.timeout, env)
         return status == 99, f"status {status}: " + line(said, "SUMMARY")
 
+    def key(self, fault):
+        """All that a verdict depends on, comments of the lesson aside."""
+        test, where = "", "" if fault.how in NO_GPU else self.where
+        if fault.how in BY_TEST:
+            tree = ast.parse(self.tests.read_text())
+            tree.body = [node for node in tree.body if getattr(
+                node, "name", fault.what) == fault.what or not
+                node.name.startswith("test_")]
+            test = ast.unparse(tree)
+        return (evidence.code(fault.source), fault.how, fault.what,
+                fault.flags, fault.args, fault.arch, test, self.toolkit, where)
+
+    def known(self, fault):
+        """What need not be tried: what is seen of it, or None."""
+        if fault.how == "explained":
+            return True, fault.what
+        if not self.gpus and fault.how not in NO_GPU:
+            return True, "on a GPU only: not run here"
+        return self.kept.get(self.key(fault))
+
     def verdict(self, fault):
-        """(whether it is caught as it says, a line for the record)"""
-        caught, said = self.observe(fault)
+        """(whether it is as it should be, a line for the record): a fault is
+        caught as it says, of the lesson itself nothing is."""
+        lesson = fault.source == self.lesson.text
+        caught, said = self.known(fault) or self.observe(fault)
         said = re.sub(rf"{re.escape(str(self.work))}\S*/", "", said)
-        if not caught:
-            return False, (f"{fault.name}: NOT CAUGHT by {fault.how} "
-                           f"{fault.what}: {said}")
-        how = "" if fault.how == "explained" else "caught by "
-        return True, f"{fault.name}: {how}{fault.how}: {said}"
+        fine = caught is False if lesson else caught is True
+        if fine and not self.known(fault):
+            self.kept.put(self.key(fault), (caught, said))
+        if lesson:
+            return fine, f"the lesson itself, {fault.how}: {said}"
+        if fine:
+            how = "" if fault.how == "explained" else "caught by "
+            return True, f"{fault.name}: {how}{fault.how}: {said}"
+        return False, (f"{fault.name}: NOT CAUGHT by {fault.how} "
+                       f"{fault.what}: {said}")
 
     def jobs(self, faults):
-        """What is to be done, as (function, fault): first the lesson as it is
-        in each of their ways, and nothing may catch it. (The record of the
-        sanitizers shows that of them; without a GPU, the tests of the machine
-        code do of theirs.)"""
+        """What is to be tried: first the lesson as it is in each of their
+        ways. (The record of the sanitizers shows that of them; without a GPU,
+        the tests of the machine code do of theirs.)"""
         ways = ("exit 1", *BY_TEST) * bool(self.gpus)
-        controls = dict.fromkeys(
+        return list(dict.fromkeys(
             replace(fault, name="unchanged", source=self.lesson.text,
                     what=fault.what if fault.how in BY_TEST else "any")
-            for fault in faults if fault.how in ways)
-        return [(Trial.control, one) for one in controls] + [
-            (Trial.verdict, one) for one in faults]
+            for fault in faults if fault.how in ways)) + faults
 
     def settled(self, jobs, results):
         """The results; what was not as it should be is tried again, alone on
         a GPU, since other programs may have disturbed it."""
-        quiet = self
-        if self.gpus:
-            quiet = Trial(self.lesson, self.work,
-                          programs.Gpus(self.gpus.ids[:1], 1))
-        return [(fine, text) if fine else function(quiet, fault)
-                for (function, fault), (fine, text) in zip(jobs, results)]
-
-    def control(self, fault):
-        """(whether nothing is wrong, what is)"""
-        caught, said = self.observe(fault)
-        return caught is False, f"the lesson itself, {fault.how}: {said}"
+        ids = self.gpus.ids if self.gpus else ()
+        quiet = Trial(self.lesson, self.work, self.gpus and programs.Gpus(
+            ids, 1), self.kept, self.where)
+        with ThreadPoolExecutor(len(ids) or 1) as pool:
+            return list(pool.map(lambda job, result: result if result[0]
+                                 else quiet.verdict(job), jobs, results))
 
 
-def line(text, pattern):
-    """The first line that matches, or else the last, 200 letters at most."""
-    lines = [one for one in text.splitlines() if one.strip()] or [""]
-    found = [one for one in lines if re.search(pattern, one)]
-    return (found or lines[-1:])[0].strip()[:200]
-
-
-def tried(lesson, work, pool, gpus=None, only=None):
+def tried(lesson, work, pool, gpus=None, only=".*", kept=None):
     """(a line for each fault, what is wrong)"""
     faults, wrong = read(lesson)
-    faults = [one for one in faults if re.fullmatch(only or ".*", one.name)]
-    trial = Trial(lesson, work, gpus)
+    faults = [one for one in faults if re.fullmatch(only, one.name)]
+    trial = Trial(lesson, work, gpus, kept)
     jobs = trial.jobs(faults)
-    results = trial.settled(jobs, list(pool.map(
-        lambda job: job[0](trial, job[1]), jobs)))
+    results = trial.settled(jobs, list(pool.map(trial.verdict, jobs)))
     wrong += [text for fine, text in results if not fine]
     return [text for _, text in results[len(jobs) - len(faults):]], wrong
 
@@ -262,19 +282,20 @@ def tried(lesson, work, pool, gpus=None, only=None):
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("lessons", nargs="*", help="day24 ...; none: all")
-    parser.add_argument("--run", action="store_true", help="on a GPU: all")
-    parser.add_argument("--only", help="a name, or a regular expression")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    args = parser.parse_args()
-    wrong = []
+    add = parser.add_argument
+    add("lessons", nargs="*", help="day24 ...; none: all")
+    add("--run", action="store_true", help="on a GPU: all")
+    add("--only", default=".*", help="a name, or a regular expression")
+    add("--kept", type=Path, help="folder of what is settled already")
+    args, wrong = parser.parse_args(), []
     with tempfile.TemporaryDirectory() as work, \
-            ThreadPoolExecutor(args.jobs) as pool:
+            ThreadPoolExecutor(os.cpu_count()) as pool:
         for lesson in evidence.lessons():
             if not args.lessons or f"day{lesson.day}" in args.lessons:
-                lines, bad = tried(lesson, Path(work) / lesson.folder, pool,
-                                   programs.Gpus() if args.run else None,
-                                   args.only)
+                lines, bad = tried(
+                    lesson, Path(work) / lesson.folder, pool,
+                    programs.Gpus() if args.run else None, args.only,
+                    args.kept and programs.Kept(args.kept))
                 print(f"day {lesson.day}", *lines, sep="\n  ")
                 wrong += bad
     print(*(wrong or ["all as expected"]), sep="\n")

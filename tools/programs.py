@@ -2,14 +2,18 @@
 import contextlib
 import csv
 import io
+import json
 import os
 import queue
+import re
 import signal
 import subprocess
 import tempfile
 import threading
 from concurrent.futures import Future
 from pathlib import Path
+
+from evidence import sha256
 
 NVCC = os.environ.get("NVCC", "nvcc")
 NCU = os.environ.get("NCU", "ncu")
@@ -73,6 +77,19 @@ def stop(*_):
     os._exit(1)
 
 
+def line(text, pattern):
+    """The first line that matches, or else the last, 200 letters at most."""
+    lines = [one for one in text.splitlines() if one.strip()] or [""]
+    found = [one for one in lines if re.search(pattern, one)]
+    return (found or lines[-1:])[0].strip()[:200]
+
+
+def toolkit():
+    """The version of nvcc, or nothing."""
+    found = re.search(r"V(\d+\.\d+\.\d+)", sh([NVCC, "--version"])[1])
+    return found[1] if found else ""
+
+
 def nvcc(out, source, arch, *flags):
     """(status, messages) of compiling for one architecture, a *.cubin to
     machine code alone. What is there from an earlier call is kept."""
@@ -84,6 +101,28 @@ def nvcc(out, source, arch, *flags):
         log.write_text(f"{status}\n{said}")
     status, _, said = log.read_text().partition("\n")
     return int(status), said
+
+
+class Kept:
+    """Answers for a next call, in a file each."""
+
+    def __init__(self, folder):
+        self.folder = Path(folder)
+
+    def path(self, key):
+        return self.folder / sha256(repr(key))[:32]
+
+    def get(self, key):
+        path = self.path(key)
+        return json.loads(path.read_text()) if path.exists() else None
+
+    def put(self, key, answer):
+        path = self.path(key)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new = path.with_suffix(f".{threading.get_ident()}")
+        new.write_text(json.dumps(answer))
+        new.replace(path)
+        return answer
 
 
 class Once:

@@ -2,11 +2,13 @@
 
     python tools/record.py [day24 ...] [--steps run,profile,...] [--out DIR]
 
-Compiles everything; then come the steps that need a GPU for themselves (run,
-profile, timed, hostile, library, soak), then the others, many programs at a
-time (sanitizer, faults, crowd). A step that fails is not recorded, and fails
-no other; what is recorded of the same code is not done again. Afterwards,
-without a GPU, --verified brings the lessons' `Verified:` lines up to date.
+First come the steps that need a GPU for themselves (run, profile, timed,
+hostile, library, soak), after all is compiled; then the others, many programs
+at a time, the long ones first (sanitizer, faults, crowd). A step that fails is
+not recorded, and fails no other. What is recorded of the same code is not done
+again; nor is what --kept holds: the verdict on each fault, and what each tool
+of the sanitizer said. Afterwards, without a GPU, --verified brings the
+lessons' `Verified:` lines up to date.
 """
 import argparse
 import os
@@ -26,19 +28,17 @@ from pathlib import Path
 import evidence
 import faults
 import programs
-from programs import sh
+from programs import line, sh
 
 ALONE = ("run", "profile", "timed", "hostile", "library", "soak")
 STEPS = (*ALONE, "sanitizer", "faults", "crowd")
+SLOW = ("racecheck", "initcheck", "memcheck", "synccheck", "profile")
 FULL_RUNS = {"25": 35}  # of other days 8
 QUICK = ["-DLESSON_QUICK", "-DLESSON_NO_CUB"]
 FLAGS = {"cubin": ["-DLESSON_NO_CUB"], "quick": QUICK, "later": QUICK,
          "lines": ["-DLESSON_QUICK", "-lineinfo"],
          # Of the barriers of 16 blocks synccheck reports what is not there.
          "lines8": ["-DLESSON_QUICK", "-lineinfo", "-DLESSON_MAX_CLUSTER=8"]}
-PROGRAMS = {"timed": ["timed"], "sanitizer": ["lines", "lines8"], "faults": [],
-            "library": ["library"], "hostile": ["full", "quick", "later"],
-            "crowd": ["quick"]}  # of other steps "full"
 EDITS = {
     "later": {r"openDevice\(\d+,": "openDevice(990,"},  # there is no such card
     # A launch per batch, and few: the profiler is to see what is timed.
@@ -64,10 +64,21 @@ def want(found, why):
     return found
 
 
+def edited(lesson, variant):
+    """The source of what is to be tried of a lesson."""
+    text = lesson.text
+    if variant == "timed":  # what is outside
+        other = {"Start": "Stop", "Stop": "Start"}
+        text = re.sub(r"\bcudaProfiler(Start|Stop)\b",
+                      lambda m: "cudaProfiler" + other[m[1]], text)
+    for old, new in EDITS.get(variant, {}).items():
+        text, count = re.subn(old, new, text)
+        want(count == 1, f"{count} times {old} in {lesson.source}")
+    return text
+
+
 def surroundings(args):
     """What the toolkit, the system and the repository say of themselves."""
-    said = sh([programs.NVCC, "--version"])[1]
-    version = want(re.search(r"V(\d+\.\d+\.\d+)", said), f"no nvcc: {said}")[1]
     (args.work / "host.cu").write_text("__VERSION__\n")
     host = sh([programs.NVCC, "-E", args.work / "host.cu"])[1].split('"')[-2:]
     try:
@@ -82,8 +93,8 @@ def surroundings(args):
              "no repository here: say --commit with its 40 digits")
     elif sh([*git, "status", "--porcelain", "-uno"])[1].strip():
         dirty = "yes"
-    return {"nvcc-version": version, "os": system, "git-dirty": dirty,
-            "git-commit": commit.strip(),
+    return {"nvcc-version": want(programs.toolkit(), "no nvcc"),
+            "os": system, "git-dirty": dirty, "git-commit": commit.strip(),
             "host-compiler": re.sub(r"^(?=\d)", "gcc ", host[0])}
 
 
@@ -103,17 +114,20 @@ def card(gpu):
             .format(*cells[6:])}
 
 
-@dataclass
+@dataclass(eq=False)
 class Step:
     lesson: evidence.Lesson
     arch: int
     kind: str
-    jobs: list            # of steps alone on a GPU, each gets its environment
+    jobs: list              # alone on a GPU, each gets its environment
     body: object = "".join  # of what they return
     facts: dict = field(default_factory=dict)
-    gpu: str = ""         # on this one
+    programs: tuple = ("full",)
+    builds: tuple = ()      # what else is to be compiled
+    hows: tuple = ()        # of each job, for SLOW
+    gpu: str = ""           # on this one
     second: str = ""
-    builds: list = field(default_factory=list)
+    times: list = field(default_factory=list)  # (begin, end) of each job
 
 
 class Recorder:
@@ -122,25 +136,21 @@ class Recorder:
         args.work.mkdir(parents=True, exist_ok=True)
         self.facts = surroundings(args)
         self.cards = {gpu: card(gpu) for gpu in self.ids}
-        capability = self.cards[self.ids[0]]["compute-capability"]
-        self.capability = int(capability.replace(".", ""))
+        first = self.cards[self.ids[0]]
+        self.capability = int(first["compute-capability"].replace(".", ""))
+        self.where = f"{first['gpu']}, driver {first['driver']}"
         self.gpus = programs.Gpus(self.ids, args.each)
+        self.kept = programs.Kept(args.kept or args.work / "kept")
+        if args.again:
+            shutil.rmtree(self.kept.folder, ignore_errors=True)
         self.compiled = programs.Once(self.compile)
         self.lock, self.failed = threading.Lock(), []
         self.begin = time.monotonic()
 
     def compile(self, lesson, arch, variant):
-        """A program made of a lesson, or of what is to be tried of it."""
-        flags, text = FLAGS.get(variant, []), lesson.text
+        text, flags = edited(lesson, variant), FLAGS.get(variant, [])
         if variant == "library":
             flags = ["-I", self.args.cccl.resolve()]
-        if variant == "timed":  # what is outside
-            other = {"Start": "Stop", "Stop": "Start"}
-            text = re.sub(r"\bcudaProfiler(Start|Stop)\b",
-                          lambda m: "cudaProfiler" + other[m[1]], text)
-        for old, new in EDITS.get(variant, {}).items():
-            text, count = re.subn(old, new, text)
-            want(count == 1, f"{count} times {old} in {lesson.source}")
         key = evidence.sha256(f"{text}{flags}{arch}")[:16]
         folder = self.args.work / f"{lesson.folder}-{variant}-{key}"
         folder.mkdir(exist_ok=True)
@@ -176,16 +186,34 @@ class Recorder:
             programs.LAUNCH if timed else programs.METRICS, options)
         return want(fine, said) and said
 
+    def variant(self, tool):
+        return "lines8" if tool in ("racecheck", "synccheck") else "lines"
+
+    def tool_key(self, lesson, arch, tool):
+        """All that the words of a tool of the sanitizer depend on."""
+        variant = self.variant(tool)
+        return (evidence.code(edited(lesson, variant)), FLAGS[variant], arch,
+                faults.options(tool, lesson), self.where,
+                self.facts["nvcc-version"])
+
     def sanitize(self, lesson, arch, tool):
-        words = ["compute-sanitizer", "--tool", tool, *faults.TOOLS[tool]]
-        variant = "lines8" if tool in ("racecheck", "synccheck") else "lines"
+        key = self.tool_key(lesson, arch, tool)
+        if said := self.kept.get(key):
+            return said
+        words = faults.options(tool, lesson)
+        program = self.compiled(lesson, arch, self.variant(tool))
         with self.gpus.one() as env:
-            status, said = sh(
-                [programs.SANITIZER, *words[1:], "--error-exitcode", "1",
-                 self.compiled(lesson, arch, variant)], 200, env)
+            begin = time.monotonic()
+            status, said = sh([programs.SANITIZER, *words, "--error-exitcode",
+                               "1", program], 500, env)
+        self.say(f"{lesson.folder} sm_{arch} {tool}: exit status {status}, "
+                 f"{time.monotonic() - begin:.0f} s")
         lines = "".join(re.findall(r"^=+.*SUMMARY.*\n", said, re.M))
-        want(status == 0 and lines, f"{tool}: exit status {status}:\n{said}")
-        return f"{' '.join(words)} ./{lesson.name}\n{lines}exit status 0\n"
+        own = "".join(re.findall(r"^==(?!=* COMPUTE).*\w.*\n", said, re.M))
+        want(status == 0 and lines, f"{tool}: exit status {status}: "
+             f"{own[:1500]}\n{said[-1000:]}")
+        return self.kept.put(key, f"compute-sanitizer {' '.join(words)} "
+                             f"./{lesson.name}\n{lines}exit status 0\n")
 
     def hostile(self, lesson, case, env):
         folder = self.args.work / f"{lesson.folder}-hostile"
@@ -204,7 +232,7 @@ class Recorder:
              f"{what}: {command}: exit status {status}, wanted {wanted} and "
              f"{text!r}:\n{said}")
         return (f"{what}\n  {command}\n  exit status {status}: "
-                f"{faults.line(said, 'SKIPPED|FAILED|All checks')}\n")
+                f"{line(said, 'SKIPPED|FAILED|All checks')}\n")
 
     def cases(self, lesson):
         """What, how it must end, a word of what it must say, the command."""
@@ -248,14 +276,18 @@ class Recorder:
                     "run-command": " ".join([
                         f"ncu ({ncu[1] if ncu else 'n/a'})",
                         *programs.NCU_OPTIONS, *options,
-                        f"--metrics ... ./{lesson.name}"])})
+                        f"--metrics ... ./{lesson.name}"])},
+                    programs=("timed" if kind == "timed" else "full",))
             yield step("sanitizer", [
                 partial(self.sanitize, lesson, arch, tool)
                 for tool in faults.TOOLS], "\n".join, {
                 "run-command": f"compute-sanitizer ... ./{lesson.name}",
                 "compile-command": evidence.compile_command(
                     lesson, arch, " -DLESSON_QUICK -lineinfo") +
-                "; with -DLESSON_MAX_CLUSTER=8 for racecheck and synccheck"})
+                "; with -DLESSON_MAX_CLUSTER=8 for racecheck and synccheck"},
+                tuple({self.variant(tool) for tool in faults.TOOLS
+                       if not self.kept.get(self.tool_key(
+                           lesson, arch, tool))}), hows=tuple(faults.TOOLS))
         if args.cccl and lesson.cub:
             arch = lesson.builds[-1]
             text = (args.cccl / "cub/version.cuh").read_text()
@@ -264,14 +296,16 @@ class Recorder:
                 partial(self.passes, lesson, arch, "library")], facts={
                 "compile-command": evidence.compile_command(
                     lesson, arch, " -I CCCL"),
-                "cccl": f"{version // 100000}.{version // 100 % 1000}"})
+                "cccl": f"{version // 100000}.{version // 100 % 1000}"},
+                programs=("library",))
         yield Step(lesson, own, "hostile", [
             partial(self.hostile, lesson, case)
             for case in self.cases(lesson)],
-            facts={"run-command": "see each run"})
+            facts={"run-command": "see each run"},
+            programs=("full", "quick", "later"))
         listed, wrong = faults.read(lesson)
         trial = faults.Trial(lesson, args.work / f"{lesson.folder}-faults",
-                             self.gpus)
+                             self.gpus, self.kept, self.where)
         jobs = trial.jobs(listed)
 
         def body(done):
@@ -283,10 +317,10 @@ class Recorder:
                 *(text for _, text in done[len(jobs) - len(listed):]),
                 f"{len(listed)} faults", ""])
         yield Step(lesson, own, "faults", [
-            partial(function, trial, one) for function, one in jobs], body,
+            partial(trial.verdict, one) for one in jobs], body,
             {"run-command": f"python tools/faults.py --run day{lesson.day}"},
-            builds=[partial(trial.build, one) for _, one in jobs
-                    if one.how != "explained"])
+            (), [partial(trial.build, one) for one in jobs
+                 if not trial.known(one)], [one.how for one in jobs])
         full = args.full_runs or FULL_RUNS.get(lesson.day, 8)
         yield Step(lesson, own, "soak", full * [
             partial(self.passes, lesson, own, "full")],
@@ -295,7 +329,8 @@ class Recorder:
             partial(self.crowd, lesson)],
             lambda done: f"{len(done)} runs, {args.each} at a time: "
             "0 failures\n", {"compile-command": evidence.compile_command(
-                lesson, own, " -DLESSON_QUICK -DLESSON_NO_CUB")})
+                lesson, own, " -DLESSON_QUICK -DLESSON_NO_CUB")}, ("quick",),
+            hows=args.quick_runs * ("crowd",))
 
     # ---- doing them
 
@@ -318,6 +353,15 @@ class Recorder:
     def say(self, text):
         print(f"{time.monotonic() - self.begin:4.0f} s  {text}", flush=True)
 
+    def job(self, step, job, *env):
+        begin = time.monotonic()
+        want(begin < self.begin + 60 * self.args.minutes,
+             "out of time (--minutes)")
+        try:
+            return job(*env)
+        finally:
+            step.times.append((begin, time.monotonic()))
+
     def finish(self, step, results):
         """Writes the record of what `results()` returns, or says why not."""
         why = ""
@@ -331,18 +375,17 @@ class Recorder:
                      step.lesson, step.arch, "cubin").read_bytes())})
         except Exception as error:
             why = str(error) if isinstance(error, Failed) else repr(error)
+        first, last = [pick(times) for pick, times in zip(
+            (min, max), zip(*step.times))] or (0, 0)
         with self.lock:
             self.left -= 1
             name = f"{step.lesson.folder}/{self.path(step).name}"
             self.failed += [f"{name}: {why[-3000:]}"] * bool(why)
-            self.say(f"{name}: {'FAILED' if why else 'recorded'}, "
-                     f"{self.left} left; " + faults.line(
-                         why, "^FAILED|^==ERROR|error:|exit status"))
-
-    def job(self, job, *env):
-        want(time.monotonic() < self.begin + 60 * self.args.minutes,
-             "out of time (--minutes)")
-        return job(*env)
+            work = sum(end - begin for begin, end in step.times)
+            self.say(f"{name}: {'FAILED' if why else 'recorded'} in "
+                     f"{last - first:.0f} s, {work:.0f} s of work; {self.left} "
+                     "left; "
+                     + line(why, "^FAILED|^==ERROR|error:|exit status"))
 
     def alone(self, gpu, steps):
         """Does steps one after the other on one GPU."""
@@ -354,15 +397,33 @@ class Recorder:
                     return
                 steps.remove(step)
                 step.gpu = gpu
-            self.finish(step, lambda: [self.job(job, programs.on_gpu(gpu))
-                                       for job in step.jobs])
+            self.finish(step, lambda: [
+                self.job(step, job, programs.on_gpu(gpu))
+                for job in step.jobs])
 
-    def collect(self, futures):
-        try:
-            return [future.result() for future in futures]
-        finally:
-            for future in futures:
-                future.cancel()
+    def together(self, steps):
+        """Does steps at the same time, what is slow of them first."""
+        queue = sorted(
+            ((step, k) for step in steps for k in range(len(step.jobs))),
+            key=lambda one: (
+                (*SLOW, one[0].hows[one[1]]).index(one[0].hows[one[1]]),
+                one[0].hows[one[1]] == "crowd", -int(one[0].lesson.day)))
+        with ThreadPoolExecutor(2 * self.gpus.qsize()) as pool, \
+                ThreadPoolExecutor(len(steps) or 1) as waiting:
+            futures = {(step, k): pool.submit(self.job, step, step.jobs[k])
+                       for step, k in queue}
+
+            def results(step):
+                mine = [futures[step, k] for k in range(len(step.jobs))]
+                bad = [str(one.exception()) for one in mine if one.exception()]
+                want(not bad, "\n".join(dict.fromkeys(bad)))
+                return [one.result() for one in mine]
+            for step in steps:
+                if step.kind != "faults":  # tries some again, undisturbed
+                    waiting.submit(self.finish, step, partial(results, step))
+        for step in steps:
+            if step.kind == "faults":
+                self.finish(step, partial(results, step))
 
     def record(self):
         args, wanted = self.args, self.args.steps.split(",")
@@ -374,32 +435,23 @@ class Recorder:
                  if step.kind in wanted and step.arch <= self.capability]
         every.sort(key=lambda step: STEPS.index(step.kind))
         steps = [step for step in every if not self.done(step)]
+        alone = [step for step in steps if step.kind in ALONE]
         self.left = len(steps)
         self.say(f"{len(every)} steps, {self.left} to do; compiling")
-        with ThreadPoolExecutor(os.cpu_count()) as pool:  # errors come later
-            for step in steps:
-                for variant in [*PROGRAMS.get(step.kind, ["full"]), "cubin"]:
-                    pool.submit(self.compiled, step.lesson, step.arch, variant)
-                for build in step.builds:
-                    pool.submit(build)
-        self.say("compiled")
-        alone = [step for step in steps if step.kind in ALONE]
-        with ThreadPoolExecutor(len(self.ids)) as pool:
-            for gpu in self.ids:
-                pool.submit(self.alone, gpu, alone)
-        together = [step for step in steps if step.kind not in ALONE]
-        late = []
-        with ThreadPoolExecutor(2 * self.gpus.qsize()) as pool, \
-                ThreadPoolExecutor(len(together) or 1) as waiting:
-            for step in together:
-                results = partial(self.collect, [
-                    pool.submit(self.job, job) for job in step.jobs])
-                if step.kind == "faults":  # tries some again, undisturbed
-                    late.append((step, results))
-                else:
-                    waiting.submit(self.finish, step, results)
-        for step, results in late:
-            self.finish(step, results)
+        pool = ThreadPoolExecutor(os.cpu_count())  # errors come later
+        for step in steps:
+            for variant in (*step.programs, "cubin"):
+                pool.submit(self.compiled, step.lesson, step.arch, variant)
+            for build in step.builds:
+                pool.submit(build)
+        if alone:  # then nothing else goes on
+            pool.shutdown()
+            self.say("compiled")
+            with ThreadPoolExecutor(len(self.ids)) as cards:
+                for gpu in self.ids:
+                    cards.submit(self.alone, gpu, alone)
+        self.together([step for step in steps if step.kind not in ALONE])
+        pool.shutdown(cancel_futures=True)
         self.say(f"{len(self.failed)} steps failed")
         print(*self.failed, sep="\n\n")
         return bool(self.failed)
@@ -424,6 +476,7 @@ def main():
     add("--out", type=Path, help="folder of the records; evidence/")
     add("--work", type=Path, help="folder of programs, kept for a next call",
         default=Path(tempfile.gettempdir()) / "record")
+    add("--kept", type=Path, help="folder of what is settled; in --work")
     add("--gpus", default="0", help="their numbers, such as 0,1")
     add("--each", type=int, default=6, help="programs at a time on a GPU")
     add("--second", action="store_true", help="record runs on two of --gpus")
