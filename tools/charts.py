@@ -23,6 +23,7 @@ matplotlib.rcParams.update({
     "axes.titleweight": "bold", "axes.titlelocation": "left",
     "axes.titlesize": 10, "figure.figsize": (9, 5)})
 BLUE, ORANGE, GREEN, RED, GREY = "#0062b1", "#c45100", "#1b7837", "#b2182b", "#707070"
+PURPLE = "#7b3fa0"
 PALE = ["#cfe3f5", "#fde0c5", "#d5ecd4", "#e8daef"]  # banks, kinds of memory
 
 # A dark page: the picture is turned around. Renderers that do not know the
@@ -68,15 +69,18 @@ def bars(run):
     rows = [(row["row"], rate, f"{row['GB/s']} GB/s, {row['ms']} ms")
             for row, rate in zip(table.rows, numbers(table.rows, "GB/s"))]
     rows += [(label, 0, note) for label, note in table.notes.items()]
+    top = max(rate for _, rate, _ in rows)
     figure, axis = plt.subplots(figsize=(9, 0.31 * len(rows) + 1), layout="constrained")
     for label, rate, text in rows:
         other = label.startswith(("copy", "library", "cudaMemcpy"))
         axis.barh(label, rate, color=GREY if other else BLUE, height=0.7)
-        axis.annotate(text, (rate, label), (5, 0), textcoords="offset points",
-                      va="center", bbox={"fc": "white", "ec": "none", "pad": 1})
+        inside = rate > 0.5 * top  # clear of the line of the peak
+        axis.annotate(text, (rate, label), (-5 if inside else 5, 0),
+                      textcoords="offset points", va="center",
+                      ha="right" if inside else "left", color="white" if inside else "black")
     most, words = peak(axis, run, "axvline")
     axis.set(title="One sum, row by row", xlabel=words,
-             xlim=(0, 1.3 * max([most] + [rate for _, rate, _ in rows])))
+             xlim=(0, 1.05 * max(most, top)))
     axis.invert_yaxis()
     return figure
 
@@ -88,7 +92,7 @@ def growth(run):
         [table] = [one for one in run.tables
                    if one.title.startswith(f"Growth, launched {clock}")]
         names = [name for name in table.columns if re.fullmatch(r"v\d+|library", name)]
-        for name, color in zip(names, ("#9467bd", ORANGE, BLUE, GREEN, "black")):
+        for name, color in zip(names, (PURPLE, ORANGE, BLUE, GREEN, "black")):
             axis.plot([2 ** int(row["n"][2:].rstrip("*")) for row in table.rows],
                       numbers(table.rows, name), "o-" if name[0] == "v" else "s--",
                       ms=3.5, lw=1.4, color=color, label=name)
@@ -101,7 +105,7 @@ def growth(run):
 
 
 def curve(run):
-    """Day 45: GB/s against bytes in flight; the fuller, the more occupied."""
+    """Day 45: GB/s against bytes in flight; full points are full SMs."""
     figure, axis = plt.subplots(figsize=(10, 6.6), layout="constrained")
     [table] = [one for one in run.tables if one.title.startswith("Table 3")]
     columns = {}
@@ -120,8 +124,10 @@ def curve(run):
         shift = (sum(places) - sum(rates)) / len(rates)
         for row, y, place in zip(rows, rates, places):
             color = ORANGE if row["in flight"].startswith("<") else BLUE
-            axis.plot(x, y, "o", color=color, ms=8, fillstyle="none")
-            axis.plot(x, y, "o", color=color, ms=8, mew=0, alpha=float(row["occ %"]) / 100)
+            full = float(row["occ %"]) / 100  # the emptier, the wider, and behind
+            axis.plot(x, y, "o", color=color, ms=12 - 5 * full, mfc="white", zorder=2 + full)
+            axis.plot(x, y, "o", color=color, ms=12 - 5 * full, mew=0, alpha=full,
+                      zorder=2 + full)
             axis.annotate(f"{row['row']}, {row['occ %']}", (x, y), (x * 1.1, place - shift),
                           va="center", fontsize=8, bbox={"fc": "white", "ec": "none", "pad": 0},
                           arrowprops={"arrowstyle": "-", "lw": 0.4, "color": GREY})
@@ -129,8 +135,8 @@ def curve(run):
     axis.set(title="GB/s against bytes in flight on an SM",
              ylabel=peak(axis, run, "axhline")[1],
              xlim=(min(columns) / 1.5, max(columns) * 2.4), ylim=(0, None),
-             xlabel="bytes in flight on an SM (orange: at most); behind the names, and by "
-             "the fill: occupancy, %")
+             xlabel="bytes in flight on an SM (orange: at most); behind the names: "
+             "occupancy, %")
     return figure
 
 
@@ -141,20 +147,28 @@ def schedules(run):
         if found := re.match(r"Row length 2\^(\d+)", table.title):
             for row, rate in zip(table.rows, numbers(table.rows, "GB/s")):
                 lines.setdefault(row["row"], []).append((2 ** int(found[1]), rate))
-    figure, axis = plt.subplots(figsize=(10, 6), layout="constrained")
-    for label, points in lines.items():
-        size = re.search(r"cluster of (\d+)", label)
-        color = (GREEN if re.search("one way|registers", label) else BLUE if size
-                 else GREY if "copy" in label else ORANGE if "no cluster" in label
-                 else RED)
-        axis.plot(*zip(*points), ":" if "registers" in label else "-" if size else "--",
-                  color=color, label=label, lw=1.5,
-                  marker={"2": "^", "4": "s", "8": "D", "16": "o"}.get(size and size[1], "x"))
-    axis.set_xscale("log", base=2)
-    axis.set(title="Rows divided by their sums: GB/s against row length",
-             xlabel="floats per row", ylabel="GB/s, one read and one write counted")
-    axis.grid(alpha=0.2)
-    figure.legend(loc="outside right upper", frameon=False, fontsize=8)
+    kinds = {"cluster barriers": ("per row$", BLUE), "one way": ("one way", GREEN),
+             "one way, registers too": ("registers", PURPLE)}
+    alone = {"copy": (GREY, "--"), "two reads": (RED, "v--"), "in shared": (RED, "x:"),
+             "no cluster": (ORANGE, "D--"), "yours": ("black", "*--")}
+    figure, axes = plt.subplots(1, 3, figsize=(11, 5.2), sharey=True, layout="constrained")
+    for axis, (kind, (which, color)) in zip(axes, kinds.items()):
+        for label, points in lines.items():
+            if size := re.search(r"^cluster of (\d+)", label):
+                if re.search(which, label):
+                    axis.plot(*zip(*points), "-", color=color, ms=6, label=label,
+                              marker={"2": "^", "4": "P", "8": "s", "16": "o"}[size[1]])
+            else:
+                ink, style = next(alone[one] for one in alone if one in label)
+                axis.plot(*zip(*points), style, color=ink, label=label, lw=1.2, ms=4)
+        axis.set_xscale("log", base=2)
+        axis.set(title=f"Clusters: {kind}", xlabel="floats per row")
+        axis.grid(alpha=0.2)
+    axes[0].set_ylabel("GB/s, one read and one write counted")
+    shown = {label: handle for axis in axes
+             for handle, label in zip(*axis.get_legend_handles_labels())}
+    figure.legend([shown[label] for label in lines], lines, loc="outside lower left",
+                  ncols=4, frameon=False, fontsize=8)
     return figure
 
 
@@ -210,7 +224,7 @@ def trees():
     figure, axes = panels(
         ["v1: every 2s-th lane", "v2: packed lanes, stride 2s", "v3: halving stride"],
         8, 11.7, (10.4, 4.6), "Boxes: words of shared memory, coloured by bank. Circles: "
-        "lanes, four to a warp; red ones add. A real warp has 32 lanes, shared memory "
+        "lanes, four per warp; red ones add. A real warp has 32 lanes, shared memory "
         "32 banks.", left=-3.2)
     for axis, kind in zip(axes, (1, 2, 3)):
         for step, s in enumerate((4, 2, 1) if kind == 3 else (1, 2, 4)):
@@ -276,8 +290,8 @@ def multiprocessor():
         ["tlp1: 8 blocks, little per warp", "vec2-b1: 1 block, much per warp",
          "async-b1: 1 block, bytes in a ring"], 8.4, 9.4, (9.4, 4.1),
         "One SM. Rows of boxes: blocks; boxes: warps (pale: places left empty). Each red "
-        "point: as many bytes in flight. The first two SMs hold equally many; a ring can "
-        "hold more.")
+        "point: the same number of bytes in flight. The first two SMs hold equally many; "
+        "a ring can hold more.")
     for axis, ring in zip(axes, (False, False, True)):
         box(axis, -0.2, -0.2, 8.4, 9.4, lw=1.2)
         high = 0.62 if ring else 0.85
@@ -326,7 +340,7 @@ def exchange():
                       connectionstyle="arc3,rad=" + ("0" if kind == 2 else
                                                      str((0.9, 0, -0.45, 0.5)[block])))
         for y, text in [[(3.3, "barrier of all threads"), (5.7, "barrier of all threads")],
-                        [(5.7, "a block waits for the bytes alone")], []][kind]:
+                        [(5.7, "a block waits only for the bytes")], []][kind]:
             color = GREEN if kind else RED
             axis.plot([-0.1, 7.9], [y, y], color=color, lw=0 if kind else 2)
             say(axis, 3.9, y, text, color, bbox={"fc": "white", "pad": 1.5, "ec": color})
