@@ -74,7 +74,7 @@ static_assert(kElems >= 1 && kElems < (1 << 24),
 // to it; v1 to v4 leave one partial sum per block.
 
 // snippet: copy-ceiling
-// The ceiling: reads and writes every byte once. Needs boundaries of 16 bytes.
+// The ceiling: reads and writes every byte once. Needs 16-byte alignment.
 // One thread: 16 bytes; the first threads also copy the last n % 4 floats.
 // One warp: 512 bytes in a row, 16 sectors per request, all of them used.
 __global__ void copyFloats(const float* in, float* out, size_t n) {
@@ -87,8 +87,8 @@ __global__ void copyFloats(const float* in, float* out, size_t n) {
 
 // snippet: atomic-global
 // v0: the obvious sum.
-// One thread: one atomicAdd, in any order (relaxed): enough for a sum. Nobody
-//   uses its answer, so it becomes a reduction (RED), which returns none.
+// One thread: one atomicAdd, in any order (relaxed): enough for a sum. Its
+//   result is not used, so it becomes a reduction (RED), which returns none.
 // One warp: 32 additions to the same word. The compiler may not add them up
 //   first: another order can round to another float.
 __global__ void reduceAtomicGlobal(const float* in, float* out, size_t n) {
@@ -98,10 +98,10 @@ __global__ void reduceAtomicGlobal(const float* in, float* out, size_t n) {
 // end snippet
 
 // snippet: atomic-shared
-// v0s: what changed: the threads of a block meet at a word of their own, in
-// shared memory. One atomic per block goes on to *out.
+// v0s: what changed: the threads of a block first add to a word of their own,
+// in shared memory. Then one atomic per block adds it to *out.
 // One thread: a loop: load the word, add, swap if it is still the same.
-// One warp: its lanes want the same word; a late one goes round again.
+// One warp: its lanes want the same word; one that is late tries again.
 __global__ void reduceAtomicShared(const float* in, float* out, size_t n) {
   __shared__ float sum;
   const size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -121,7 +121,7 @@ __global__ void reduceAtomicShared(const float* in, float* out, size_t n) {
 //   newer the compiler sees a power of two, and masks instead.
 // One warp: the `if` becomes predicates, not a branch: every warp issues every
 //   level. At s = 1, 16 lanes of each warp work, then 8, 4, 2, 1; from s = 32
-//   on half of the warps have none, then more. No bank conflict.
+//   on half of the warps or more have none. No bank conflict.
 __global__ void reduceInterleavedModulo(const float* in, float* partials,
                                         size_t n) {
   __shared__ float sums[kThreadsPerBlock];
@@ -141,8 +141,8 @@ __global__ void reduceInterleavedModulo(const float* in, float* partials,
 // v2: what changed: thread t takes the t-th pair. The threads that work are
 // neighbours, whole warps have nothing to load, and no level divides.
 // One warp: loads words 2 * s apart, up to kThreadsPerBlock / 32 of them in
-//   one bank. Fewer warps, more passes each: in all as many as v1. But v1 has
-//   one per load; here one load can take several, while other warps wait.
+//   one bank. Fewer warps, more passes each: in all as many as v1. But in v1
+//   a load is one pass; here one can take several, while other warps wait.
 __global__ void reduceInterleavedStrided(const float* in, float* partials,
                                          size_t n) {
   __shared__ float sums[kThreadsPerBlock];
@@ -577,7 +577,7 @@ inline int runLesson(int argc, char** argv, const char* duration,
 
 // ---- input, and the CPU reference -----------------------------------------
 // snippet: input
-// kOnes: the sum counts the elements. kPosition: sixty-fourths by a hash of
+// kOnes: the sum counts the elements. kPosition: 64ths by a hash of
 // the index, mostly +-1 or +-2, in one of 2^14 elements an odd number below
 // 4096: a wrong address, an element cut to an integer, a sum rounded to 16
 // bits show. Copy c has c % kMarks more at the start of each run of kT floats:
@@ -709,8 +709,8 @@ inline bool check(const Bench& bench, const Row& row, const Reference& sums,
 }
 // end snippet
 
-// Before any clock: every length at which a guard changes its mind, from every
-// float boundary, then the whole input. A profiler records the last launches.
+// Before anything is timed: lengths around every guard, from each float
+// boundary, then the whole input. A profiler records the last launches.
 inline void tryAll(const Bench& bench, const Reference& position) {
   const double limit = kUnit * (1 << 24);  // below it exact in any order
   const double most =
@@ -793,7 +793,7 @@ inline void runTable(const Device& device) {
     table.print("cudaMemcpyAsync", memcpy, 8.0 * kN,
                 text("%9s%10d%10s%11s%11s", "-", memcpy.launches, "-", "-",
                      kLeaves[kCopy]));
-    // Only times that are no noise, without another program beside them.
+    // Only times that are not noise, where no other program uses the GPU.
     const Timing& copy = timings[0];
     const bool clear = std::min(memcpy.ms, copy.ms) > 0.02 &&
                        std::max(memcpy.spread, copy.spread) < 0.2;

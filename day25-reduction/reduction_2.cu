@@ -327,10 +327,10 @@ __global__ void reduceLastBlock(const float* x, Index n, float* partials,
 // snippet: v10-in-flight
 // v9a, v9b and v10 change how much is under way, one step each.
 // v9a: kPerThread independent loads, all issued before the first add. One test
-//   covers a tile, so none stands between the loads. __launch_bounds__: 1024
-//   threads per SM leave each 64 registers, room for the loads. Registers that
-//   v9 does not need: its grid may be more than one wave here, so v9a over v9
-//   is not the price of the loads alone.
+//   covers a tile, so none is between the loads. __launch_bounds__: 1024
+//   threads per SM leave each 64 registers, room for the loads. v9 needs fewer
+//   registers: v9's grid may be more than one wave of v9a, so v9a against v9
+//   does not show the loads alone.
 // v9b: __ldcs. Each word is read once, so its cache line is evicted first.
 // v10: larger blocks, a shape that follows n, at most one wave (inFlight).
 // All three sum a block by two stages of shuffles and one barrier instead of
@@ -481,9 +481,9 @@ void launchInFlight(InFlight* kernel, unsigned grid, int threads, bool early,
 // end snippet
 
 // snippet: v10-shape
-// Up to one large tile one block sums alone, before others could hand in their
-// partials. Above, an SM gets at most one tile, of the smallest size for which
-// the SMs suffice; from there on a wave of large blocks walks over the input.
+// Up to one large tile, one block sums alone, sooner than others could hand in
+// their partials. Above that an SM gets at most one tile, of the smallest size
+// for which the SMs suffice; then a wave of large blocks walks over the input.
 template <auto kSmall, auto kMiddle, auto kLarge, bool kEarly = false>
 void inFlight(const float* x, Index n, float* out) {
   const unsigned small = gridOf(n, 4 * kThreadsSmall * kLoadsSmall);
@@ -521,7 +521,7 @@ void library(const float* x, Index n, float* out) {
 // snippet: yours
 #ifdef LESSON_YOURS
 // Your turn: right, and slow where n is small. Rewrite kernel and launch;
-// out[0] is the sum of x[0, n), and nobody has set it to 0.
+// out[0] is the sum of x[0, n), and is not set to 0 before.
 __global__ void reduceYours(const float* x, Index n, float* partials) {
   const float sum = treeSum(sumStrided(x, n));
   if (threadIdx.x == 0) partials[blockIdx.x] = sum;

@@ -131,7 +131,7 @@ __global__ void copy16(float4* __restrict__ to,
 // snippet: ilp-body
 // The body of every float row: kItems elements per thread, `stride` apart.
 // One thread: 2 * kItems loads in flight together, then multiplies and stores.
-//   The loads are written first, and the compiler leaves them first. It may
+//   The loads are written first, and the compiler keeps them first. It may
 //   put them first even in a single loop where __restrict__ promises that no
 //   store to out changes x or y; with neither, each store waits in between.
 // One warp: 32 neighbouring floats per request, 4 sectors of 32 bytes.
@@ -182,7 +182,7 @@ __global__ void scaleAdd(float* __restrict__ out, const float* __restrict__ x,
 // ilp8-lb: the register budget changed. The bound tells ptxas the block size
 // and the blocks that an SM must hold, and so how many registers a thread may
 // have. Too few cost local memory (spills) or loads that no longer come first;
-// for sm_75 and sm_90 scaleAdd<8> takes no more without the bound.
+// for sm_75 and sm_90 scaleAdd<8> uses no more without the bound.
 // One thread, one warp: as above. Launch: kThreadsPerBlock threads per block.
 template <int kItems>
 __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSm)
@@ -268,7 +268,7 @@ __global__ void scaleAddVec(float* __restrict__ out,
 
 // snippet: streaming-kernel
 // vec1-cs, vec4-b2, vec8-b2: two things changed from scaleAddVec. Loads and
-// stores say that nobody will need the line again (__ldcs, __stcs: evict
+// stores say that the line will not be needed again (__ldcs, __stcs: evict
 // first), and the float4 of a block are neighbours, blockDim.x apart. At 256
 // threads the bound leaves each up to 128 registers, room for 16 such loads.
 // One thread, one warp, launch: as scaleAddVec.
@@ -310,9 +310,9 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kRoomyBlocks)
 // end snippet
 
 // snippet: dependent-kernel
-// vec1-cs-dl: the start changed. As a dependent launch it may come once every
-// block of the launch before has ended (none triggers it earlier), though not
-// all that those wrote is flushed: its start and that flush overlap.
+// vec1-cs-dl: the start changed. As a dependent launch it may start once every
+// block of the launch before has ended (none triggers it earlier), even if their
+// writes are not flushed yet: its start and that flush overlap.
 // One thread: waits for the flush, and only then touches memory. One warp: as
 //   above.
 // Launch: with programmatic stream serialization, compute capability 9.0.
@@ -328,8 +328,8 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kRoomyBlocks)
 // end snippet
 
 // snippet: async-kernel
-// async-b1: what holds the loads changed. Bytes on their way need no register:
-// they go to shared memory by themselves, into a ring of kDepth stages, each a
+// async-b1: what holds the loads changed. Bytes in flight need no register:
+// they go straight to shared memory, into a ring of kDepth stages, each a
 // float4 of x and of y per thread.
 // One thread: starts kDepth stages; then, round after round, waits for the
 //   oldest, uses it, and starts the next in its place. It reads only what it
@@ -352,7 +352,7 @@ __global__ void __launch_bounds__(kThreadsPerBlock)
       __pipeline_memcpy_async(to, x4 + i, sizeof(float4));
       __pipeline_memcpy_async(to + blockDim.x, y4 + i, sizeof(float4));
     }
-    __pipeline_commit();  // an empty one behind the end counts, too
+    __pipeline_commit();  // an empty one past the end counts, too
   };
   size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
   for (int k = 0; k < kDepth; ++k) start(k, i + k * stride);
@@ -665,9 +665,9 @@ inline int runLesson(int argc, char** argv, const char* duration,
 // ---- input and reference --------------------------------------------------
 
 // x and y are multiples of 2^-8 with two prime periods, so that a * x + y is
-// exact in float, needs its fraction bits, and comes once in 4093 * 8191
+// exact in float, needs its fraction bits, and occurs once in 4093 * 8191
 // positions: a right value from the wrong place is found. Copy p of an array
-// starts p * kShift positions on, so that every element tells its copy, too.
+// starts p * kShift positions on, so that each element shows its copy, too.
 constexpr int kPeriodX = 4093, kPeriodY = 8191, kSteps = 256, kShift = 1009;
 __host__ __device__ inline float valueAt(size_t position, int period) {
   return float(int(position % size_t(period)) - period / 2) / kSteps;

@@ -347,10 +347,10 @@ __device__ inline float awaitSums(Mailbox& box, int blocks, int use) {
 
 // snippet: memory-sum
 // Without a cluster: each of k blocks leaves its sum in a word of global
-// memory, with the number of the exchange (the tag) in the upper half. Who
-// reads the tag has read the sum, so no fence is needed.
+// memory, with the number of the exchange (the tag) in the upper half. A
+// read of the tag is one of the sum, too, so no fence is needed.
 // One warp: lane r of the first reads the word of block r until its tag comes.
-// Launch: all k blocks are resident, else they wait for ever. Between two
+// Launch: all k blocks are resident, else they wait forever. Between two
 // calls: a block barrier, and the other of two sets of words.
 using Word = unsigned long long;
 constexpr int kMostBlocks = 16;  // words per set
@@ -376,8 +376,8 @@ __device__ inline float sumThroughMemory(float sum, Word* words, int k,
 // end snippet
 
 // snippet: exchange-kernels
-// The price of an exchange: kRounds times each block of a group of k learns
-// the sum over all. Block b begins with b, and each round adds 1, and more if
+// The price of an exchange: kRounds times each block of a group of k gets the
+// sum over all. Block b begins with b, and each round adds 1, and more if
 // the sum was wrong; threads that do not end with b + kRounds are counted.
 // Launch: one group, as a cluster or (through memory) cooperative.
 __device__ inline float nextValue(float value, float sum, int round, int k) {
@@ -496,7 +496,7 @@ __device__ inline float sumAndKeep(const float* in, int count) {
 
 // Reads the same floats again and writes them, scaled. It goes backwards, so
 // it begins with what was read last and is likeliest still in L2; reads and
-// writes ask L2 to let their lines go first.
+// writes ask L2 to evict their lines first.
 __device__ inline void readAgainAndScale(const float* in, float* out,
                                          int count, float scale) {
   const float4* from = reinterpret_cast<const float4*>(in);
@@ -528,7 +528,7 @@ __global__ void normaliseRowTwoReads(const float* in, float* out, Matrix m) {
 constexpr int kSliceAlign = 128;
 
 // 16 bytes into shared memory. The copy is asynchronous and passes through no
-// register; like __ldcs it asks L2 to let the line go first.
+// register; like __ldcs it asks L2 to evict the line first.
 __device__ inline void copyAsync(float4* to, const float4* from) {
   const cuda::access_property streaming(cuda::access_property::streaming{});
   asm volatile(
@@ -665,7 +665,7 @@ __global__ void normaliseRowCluster(const float* in, float* out, Matrix m) {
 
   // The second barrier in its two halves: no block leaves while another may
   // read its partial, but none waits for that before it writes. A whole
-  // cluster.sync() behind the writes would first wait for them to arrive.
+  // cluster.sync() after the writes would first wait for them to arrive.
   cluster.barrier_arrive();
   write<0>(out + part.at, part.count, slice, v, scale);
   cluster.barrier_wait();
@@ -674,8 +674,8 @@ __global__ void normaliseRowCluster(const float* in, float* out, Matrix m) {
 
 // snippet: row-one-way
 // What changed: the sums travel one way. No block leaves before all sums have
-// come to it, so there is no second barrier; and the one that opens the
-// mailboxes is arrived at before the loads and waited for behind them.
+// come to it, so there is no second barrier. At the one that opens the
+// mailboxes the threads arrive before the loads, and wait after them.
 // One thread, launch: as above. One warp: lane r of the first sends to r.
 template <int kRegs>
 __device__ inline void oneWay(const float* in, float* out, Matrix m) {
