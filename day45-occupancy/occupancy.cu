@@ -311,8 +311,8 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kRoomyBlocks)
 
 // snippet: dependent-kernel
 // vec1-cs-dl: the start changed. As a dependent launch it may start once every
-// block of the launch before has ended (none triggers it earlier), even if their
-// writes are not flushed yet: its start and that flush overlap.
+// block of the launch before has ended (none triggers it earlier). What those
+// wrote need not be flushed yet: its start and that flush overlap.
 // One thread: waits for the flush, and only then touches memory. One warp: as
 //   above.
 // Launch: with programmatic stream serialization, compute capability 9.0.
