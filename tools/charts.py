@@ -289,9 +289,8 @@ def multiprocessor():
     figure, axes = panels(
         ["tlp1: 8 blocks, little per warp", "vec2-b1: 1 block, much per warp",
          "async-b1: 1 block, bytes in a ring"], 8.4, 9.4, (9.4, 4.1),
-        "One SM. Rows of boxes: blocks; boxes: warps (pale: places left empty). Each red "
-        "point: the same number of bytes in flight. The first two SMs hold equally many; "
-        "a ring can hold more.")
+        "One SM. Rows of boxes: blocks; boxes: warps (pale: empty places). Red points: equal "
+        "numbers of bytes in flight. The first two SMs hold equally many; a ring can hold more.")
     for axis, ring in zip(axes, (False, False, True)):
         box(axis, -0.2, -0.2, 8.4, 9.4, lw=1.2)
         high = 0.62 if ring else 0.85
