@@ -6,7 +6,6 @@ run, this profile, this architecture only, for planted faults.
 """
 import os
 import re
-import subprocess
 import sys
 from functools import lru_cache
 from pathlib import Path
@@ -17,9 +16,10 @@ import sass
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 import evidence  # noqa: E402
+import programs  # noqa: E402
+from programs import NVCC  # noqa: E402, F401
 
 CUBINS = Path(os.environ.get("CUBINS", evidence.ROOT / "build/cubins"))
-NVCC = os.environ.get("NVCC", "nvcc")
 RECORDS = {"run": ("run-*.txt", evidence.Record),
            "profile": ("profile-*.csv", evidence.Profile),  # checked launches
            "timed": ("timed-*.csv", evidence.Profile)}  # caches left alone
@@ -43,11 +43,8 @@ def judge(lesson, wrong):
 
 def lesson_of(module):
     """tests/test_day24.py tests the lesson of day 24."""
-    day = re.fullmatch(r"(?:.*\.)?test_day(\d+)", module.__name__)
-    for lesson in evidence.lessons() if day else []:
-        if lesson.day == day[1]:
-            return lesson
-    return None
+    day = re.search(r"test_(day\d+)$", module.__name__)
+    return next(iter(evidence.lessons(days=[day[1]]) if day else []), None)
 
 
 def pytest_configure(config):
@@ -57,48 +54,40 @@ def pytest_configure(config):
 
 def pytest_generate_tests(metafunc):
     lesson = lesson_of(metafunc.module)
-    if lesson is None:
-        return
-    if "kernels" in metafunc.fixturenames:
+    wanted = {}
+    if lesson and "kernels" in metafunc.fixturenames:
         marker = metafunc.definition.get_closest_marker("archs")
-        archs = marker.args if marker else sorted({*lesson.builds, 90})
-        if only := os.environ.get("LESSON_ARCH"):
-            archs = [arch for arch in archs if arch == int(only)]
-        metafunc.parametrize("kernels", [(lesson, arch) for arch in archs],
-                             ids=[f"sm_{arch}" for arch in archs],
-                             indirect=True, scope="module")
-    for kind, (pattern, read) in RECORDS.items():
-        if kind not in metafunc.fixturenames:
-            continue
-        given = os.environ.get(f"LESSON_{kind.upper()}")
-        paths = [Path(given)] if given else sorted(
-            lesson.evidence.glob(pattern))
-        metafunc.parametrize(kind, paths, ids=[path.stem for path in paths],
-                             indirect=True, scope="module")
+        only = os.environ.get("LESSON_ARCH")
+        wanted["kernels"] = {
+            f"sm_{arch}": (lesson, arch) for arch in (
+                marker.args if marker else sorted({*lesson.builds, 90}))
+            if only in (None, str(arch))}
+    for kind, (pattern, _) in RECORDS.items():
+        if lesson and kind in metafunc.fixturenames:
+            given = os.environ.get(f"LESSON_{kind.upper()}")
+            wanted[kind] = {path.stem: path for path in (
+                [Path(given)] if given else sorted(
+                    lesson.evidence.glob(pattern)))}
+    for name, found in wanted.items():
+        metafunc.parametrize(name, found.values(), ids=found, indirect=True,
+                             scope="module")
 
 
 @lru_cache(maxsize=None)
 def known_archs():
-    try:
-        listed = subprocess.run([NVCC, "--list-gpu-code"], text=True,
-                                stdout=subprocess.PIPE, check=True).stdout
-    except OSError as error:
-        missing(f"no nvcc: {error}")
-    return set(map(int, re.findall(r"sm_(\d+)$", listed, re.M)))
+    status, said = programs.sh([NVCC, "--list-gpu-code"])
+    if status:
+        missing(f"no nvcc: {said}")
+    return set(map(int, re.findall(r"sm_(\d+)$", said, re.M)))
 
 
-def compiled(lesson, name, arch, *flags):
+def compiled(lesson, arch, *flags):
     """What nvcc makes of a lesson, kept for as long as both are the same."""
-    key = evidence.sha256(f"{NVCC} {lesson.code_sha256}")[:16]
-    path = CUBINS / "more" / key / name
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        new = path.with_suffix(f".{os.getpid()}")
-        subprocess.run([NVCC, "-std=c++17", "-O3", f"-arch=sm_{arch}",
-                        "-DLESSON_NO_CUB", *flags, "-o", new, lesson.path],
-                       check=True)
-        new.replace(path)  # another process may have been faster
-    return path
+    status, said, program = programs.build(
+        CUBINS / "more", lesson.name, lesson.text, arch, "-DLESSON_NO_CUB",
+        *flags)
+    assert status == 0, said
+    return program
 
 
 def cubin(lesson, arch):
@@ -108,7 +97,7 @@ def cubin(lesson, arch):
         return path
     if arch not in known_archs():
         pytest.skip(f"this nvcc does not know sm_{arch}")
-    return compiled(lesson, path.name, arch, "-cubin")
+    return compiled(lesson, arch, "-cubin")
 
 
 @pytest.fixture(params=evidence.lessons(), ids=lambda one: one.folder)
@@ -126,10 +115,7 @@ def kernels(request):
     """{name: [a Kernel for each set of template arguments]} of one cubin."""
     lesson, arch = request.param
     for name in ("cuobjdump", "nvdisasm"):
-        try:
-            sass.tool(name)
-        except FileNotFoundError as error:
-            missing(str(error))
+        sass.tool(name) or missing(f"{name} not found")
     return sass.read(cubin(lesson, arch))
 
 

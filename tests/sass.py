@@ -1,4 +1,5 @@
 """The machine code of a cubin, kernel by kernel, as cuobjdump prints it."""
+import math
 import os
 import re
 import shutil
@@ -23,9 +24,9 @@ class Instruction:
 
     @property
     def target(self):
-        """Where a branch may go to, or None."""
+        """Where a branch may go to, or -1."""
         found = TARGET.match(self.text)
-        return int(found[1], 16) if found else None
+        return int(found[1], 16) if found else -1
 
 
 @dataclass(frozen=True)
@@ -48,15 +49,15 @@ class Kernel:
 
     def upto(self, pattern):
         """The part before the first match, in the order of the addresses."""
-        first = self.find(pattern)[0].address
-        return replace(self, code=tuple(
-            i for i in self.code if i.address < first))
+        return self.part(0, self.find(pattern)[0].address - 1)
 
     def after(self, pattern):
         """The part behind the first match."""
-        first = self.find(pattern)[0].address
+        return self.part(self.find(pattern)[0].address + 1, math.inf)
+
+    def part(self, first, last):
         return replace(self, code=tuple(
-            i for i in self.code if i.address > first))
+            i for i in self.code if first <= i.address <= last))
 
     def before(self, pattern, other):
         """How many come before the first `other`."""
@@ -65,12 +66,9 @@ class Kernel:
     @property
     def loops(self):
         """The part of each backward branch; of `L: BRA L` behind EXIT none."""
-        return [replace(self, code=tuple(
-                    i for i in self.code
-                    if branch.target <= i.address <= branch.address))
+        return [self.part(branch.target, branch.address)
                 for branch in self.find("BRA|JMP")
-                if branch.target is not None
-                and branch.target < branch.address]
+                if 0 <= branch.target < branch.address]
 
     def loops_around(self, pattern):
         return sum(loop.count(pattern) > 0 for loop in self.loops)
@@ -92,13 +90,10 @@ class Kernel:
 
 
 def tool(name):
-    """A program of the toolkit: on PATH, or of the Python package."""
-    found = shutil.which(name) or shutil.which(name, path=os.pathsep.join(
+    """A program of the toolkit: on PATH, or of the Python package; or None."""
+    return shutil.which(name) or shutil.which(name, path=os.pathsep.join(
         str(path) for folder in sys.path
         for path in Path(folder).glob("nvidia/cu*/bin")))
-    if not found:
-        raise FileNotFoundError(f"{name} not found")
-    return found
 
 
 @lru_cache(maxsize=None)
@@ -107,23 +102,20 @@ def read(cubin):
     libraries."""
     path = os.pathsep.join([str(Path(tool("nvdisasm")).parent),
                             os.environ.get("PATH", "")])
-    listing = subprocess.run([tool("cuobjdump"), "-sass", str(cubin)],
-                             text=True, stdout=subprocess.PIPE, check=True,
+    listing = subprocess.run([tool("cuobjdump"), "-sass", cubin], text=True,
+                             stdout=subprocess.PIPE, check=True,
                              env={**os.environ, "PATH": path}).stdout
-    arch = int(re.search(r"sm_(\d+)", listing)[1])
-    kernels = {}
+    arch, kernels = int(re.search(r"sm_(\d+)", listing)[1]), {}
     for part in listing.split("Function : ")[1:]:
         mangled = part.split(None, 1)[0]
         if mangled.startswith("_ZN"):
             continue
-        name, rest = mangled, ""
-        if found := re.match(r"_Z(\d+)(.*)", mangled):
-            length = int(found[1])
-            name, rest = found[2][:length], found[2][length:]
-        arguments = tuple(int(value.replace("n", "-")) for value in
-                          re.findall(r"L[a-z](n?\d+)E", rest))
-        code = tuple(Instruction(int(address, 16), predicate, text)
-                     for address, predicate, text in LINE.findall(part))
-        kernels.setdefault(name, []).append(
-            Kernel(name, arguments, arch, code))
+        found = re.match(r"_Z(\d+)(.*)", mangled)
+        length, rest = (int(found[1]), found[2]) if found else (None, mangled)
+        arguments = tuple(int(value.replace("n", "-")) for value in re.findall(
+            r"L[a-z](n?\d+)E", rest[length or len(rest):]))
+        kernels.setdefault(rest[:length], []).append(Kernel(
+            rest[:length], arguments, arch, tuple(
+                Instruction(int(address, 16), predicate, text)
+                for address, predicate, text in LINE.findall(part))))
     return kernels

@@ -1,8 +1,6 @@
 """What was recorded is there, is of the code as it is, and says what it must;
 see evidence/README.md."""
 import re
-import shutil
-import subprocess
 from datetime import datetime, timezone
 
 import pytest
@@ -10,6 +8,7 @@ import pytest
 import conftest
 import evidence
 import faults
+import programs
 import record as recording
 from conftest import judge
 
@@ -23,46 +22,43 @@ HOSTILE = {"no device visible": 77, "a device that does not exist": 77,
 
 def needed(lesson):
     """The records that a lesson must have."""
-    names = [f"{kind}-{evidence.CARD}-sm_{arch}" for arch in lesson.builds
-             for kind in evidence.PER_BUILD]
     kinds = ["faults", "hostile", "soak", "crowd"] + ["library"] * lesson.cub
-    return names + [f"{kind}-{evidence.CARD}" for kind in kinds]
+    return [f"{kind}-{evidence.CARD}-sm_{arch}" for arch in lesson.builds
+            for kind in evidence.PER_BUILD] + [
+        f"{kind}-{evidence.CARD}" for kind in kinds]
 
 
 def header(record, lesson, found):
     """What is wrong with the header, with the name and with the binding."""
-    facts, name = record.header, f"{lesson.folder}/{lesson.name}"
+    facts = record.header
     lacks = [key for key in evidence.KEYS if not facts.get(key)]
     if lacks:
-        yield f"no {', '.join(lacks)}"
-        return
-    if facts["schema"] != "2" or facts["lesson"] != name:
-        yield f"schema {facts['schema']} of {facts['lesson']}"
-    if facts["code-sha256"] != lesson.code_sha256:
-        yield f"stale: the code of {lesson.source} has changed; record it"
-    if facts["body-sha256"] != evidence.sha256(record.body):
-        yield "the output is not what was recorded (body-sha256)"
-    now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-    if not re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ",
-                        facts["date-utc"]) or facts["date-utc"] > now:
-        yield f"date-utc {facts['date-utc']} is no date, or in the future"
-    card = evidence.slug(facts["gpu"])
-    if found["card"] not in (card, card + "-b"):
-        yield f"recorded on {facts['gpu']}, but not named {card}"
+        return [f"no {', '.join(lacks)}"]
+    card, date = evidence.slug(facts["gpu"]), facts["date-utc"]
     capability = int(facts["compute-capability"].replace(".", ""))
-    if capability < (record.arch or lesson.arch):
-        yield f"compute capability {capability} cannot run it"
-    if not re.fullmatch("[0-9a-f]{40}", facts["git-commit"]) or \
-            facts["git-dirty"] not in ("yes", "no"):
-        yield f"git-commit {facts['git-commit']}, {facts['git-dirty']}"
-    elif facts["git-dirty"] == "no" and shutil.which("git"):
-        was = subprocess.run(
-            ["git", "show", f"{facts['git-commit']}:{lesson.source}"],
-            cwd=lesson.root, stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL)  # the commit need not be at hand
-        if was.returncode == 0 and facts["code-sha256"] != evidence.sha256(
-                evidence.code(was.stdout.decode())):
-            yield "the commit that it names holds other code"
+    commit, dirty = facts["git-commit"], facts["git-dirty"]
+    status, was = programs.sh(["git", "show", f"{commit}:{lesson.source}"],
+                              cwd=lesson.root)  # it need not be at hand
+    return [why for bad, why in (
+        (facts["schema"] != "2" or
+         facts["lesson"] != f"{lesson.folder}/{lesson.name}",
+         f"schema {facts['schema']} of {facts['lesson']}"),
+        (facts["code-sha256"] != lesson.code_sha256,
+         f"stale: the code of {lesson.source} has changed; record it"),
+        (facts["body-sha256"] != evidence.sha256(record.body),
+         "the output is not what was recorded (body-sha256)"),
+        (not re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", date) or
+         date > datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+         f"date-utc {date} is no date, or in the future"),
+        (found["card"] not in (card, card + "-b"),
+         f"recorded on {facts['gpu']}, but not named {card}"),
+        (capability < (record.arch or lesson.arch),
+         f"compute capability {capability} cannot run it"),
+        (not re.fullmatch("[0-9a-f]{40} (yes|no)", f"{commit} {dirty}"),
+         f"git-commit {commit}, {dirty}"),
+        (dirty == "no" and status == 0 and
+         facts["code-sha256"] != evidence.sha256(evidence.code(was)),
+         "the commit that it names holds other code")) if bad]
 
 
 def run(record, lesson):
@@ -153,9 +149,8 @@ def shortcomings(lesson):
             wrong.append(f"{path.name}: of no known kind; remove it")
             continue
         record = evidence.Record(path)
-        said = list(header(record, lesson, found))
-        if not said:
-            said = list(KINDS[found["kind"]](record, lesson))
+        said = header(record, lesson, found) or KINDS[found["kind"]](
+            record, lesson)
         wrong += [f"{path.name}: {one}" for one in said]
     if evidence.verified(lesson) not in lesson.text:
         wrong.append("its header must say (tools/record.py --verified):\n"
@@ -169,18 +164,15 @@ def test_records(any_lesson):
 
 def test_machine_code(any_lesson):
     """The same nvcc makes of the code what it made for the records."""
-    version = re.search(r"V([\d.]+)", subprocess.run(
-        [conftest.NVCC, "--version"], stdout=subprocess.PIPE,
-        text=True).stdout)[1]
-    other = []
+    other, version = [], programs.toolkit()
     for path in sorted(any_lesson.evidence.glob("run-*.txt")):
         record = evidence.Record(path)
         if record.header.get("nvcc-version") != version:
             pytest.skip(f"not recorded with nvcc {version}")
         cubin = conftest.cubin(any_lesson, record.arch)
-        if record.header["cubin-sha256"] != evidence.sha256(
-                cubin.read_bytes()):
-            other.append(f"{path.name}: other machine code; record it")
+        other += [f"{path.name}: other machine code; record it"] * (
+            record.header["cubin-sha256"] !=
+            evidence.sha256(cubin.read_bytes()))
     judge(any_lesson, other)
 
 

@@ -80,8 +80,7 @@ def listed(lesson):
     """The rows of --list, of the lesson with the row `yours`."""
     program = conftest.CUBINS.parent / "bin" / f"{lesson.name}-yours"
     if not program.exists():
-        program = conftest.compiled(lesson, f"{lesson.name}-yours",
-                                    lesson.arch, "-DLESSON_YOURS")
+        program = conftest.compiled(lesson, lesson.arch, "-DLESSON_YOURS")
     done = subprocess.run([program, "--list"], text=True,
                           stdout=subprocess.PIPE, timeout=60)
     assert done.returncode == 0

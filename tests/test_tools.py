@@ -454,14 +454,14 @@ def test_failures_are_read(tree):
     ("why", "explained: no run shows it", "i < kElems;", "", "may be"),
     ("x\nwhat: is", "exit 1: sum", "i < kElems;", "", "a key twice, or")])
 def test_fault_lists_are_read(lesson, name, caught, find, new, said):
-    path = faults.path_of(lesson)
+    path = lesson.root / "tests/faults/day99.txt"
     assert faults.read(lesson)[1] == []
     path.write_text(FAULTS + fault(name, caught, find, new))
     assert said in "\n".join(faults.read(lesson)[1])
 
 
 def tried(lesson, text, tmp_path):
-    faults.path_of(lesson).write_text(text)
+    (lesson.root / "tests/faults/day99.txt").write_text(text)
     with ThreadPoolExecutor(4) as pool:
         return faults.tried(lesson, tmp_path / "work", pool,
                             programs.Gpus(each=2))
@@ -555,11 +555,12 @@ def test_kept(tree, recorded, monkeypatch):
     ([], {"NVIDIA_SMI": "no-such-program"}, "does not describe GPU 0"),
     ([], {"NVCC": "no-such-program"}, "no nvcc"),
     (["--steps=luck"], {}, "--steps: of run"),
-    (["--again", "--steps=run"], {"FAKE_CARD": "T4"}, "another GPU, T4"),
-    (["--again", "--steps=run", "--minutes=0"], {}, "out of time")])
+    (["--steps=run"], {"FAKE_CARD": "T4"}, "another GPU, T4"),
+    (["--steps=run", "--minutes=0"], {}, "out of time")])
 def test_recording_refuses(tree, monkeypatch, options, env, said):
     for name, value in env.items():
         monkeypatch.setenv(name, value)
+    (tree / "evidence/day99-test/run-h200-sm_75.txt").unlink()
     before = sorted((tree / "evidence").rglob("*"))
     done = record(tree, *options)
     assert done.returncode == 1 and said in done.stdout

@@ -69,12 +69,13 @@ class Lesson:
         return "#include <cub/" in self.text
 
 
-def lessons(root=ROOT):
-    """Those that CMakeLists.txt lists, in that order."""
+def lessons(root=ROOT, days=()):
+    """Those of these days, or all, that CMakeLists.txt lists, in its order."""
     listed = re.findall(r"^lesson\((\S+\.cu) (\d+)( DRAFT)?\)",
                         (root / "CMakeLists.txt").read_text(), re.M)
     return [Lesson(root, source, int(arch), bool(draft))
-            for source, arch, draft in listed]
+            for source, arch, draft in listed
+            if not days or source[:source.find("-")] in days]
 
 
 def cells(line):
@@ -209,34 +210,24 @@ class Profile(Record):
 
 
 def launch(row):
-    metrics = {name: number(cell) for name, cell in row.items()}
-    size = {key: int(metrics.get(f"launch__{key}") or 0)
-            for key in ("grid_size", "block_size", "cluster_size",
-                        "shared_mem_per_block_dynamic",
-                        "shared_mem_per_block_static")}
-    name, arguments = kernel_name(row["Kernel Name"])
-    grid, block, cluster, dynamic, static = size.values()
-    return Launch(name, arguments, grid, block, cluster, dynamic + static,
-                  {key: value for key, value in metrics.items()
-                   if value is not None and "__" in key})
+    metrics = {name: value for name, cell in row.items() if "__" in name
+               and (value := number(cell)) is not None}
+    grid, block, cluster, dynamic, static = (
+        int(metrics.get(f"launch__{key}", 0)) for key in (
+            "grid_size", "block_size", "cluster_size",
+            "shared_mem_per_block_dynamic", "shared_mem_per_block_static"))
+    return Launch(*kernel_name(row["Kernel Name"]), grid, block, cluster,
+                  dynamic + static, metrics)
 
 
 def kernel_name(text):
     """'void sum<(int)256>(const float *)' is ('sum', (256,))."""
-    end = re.search(r"[<(]", text).start()
-    name = re.split(r"[ :]", text[:end])[-1]
-    arguments, depth = [""], 0
-    for letter in text[end:] if text[end] == "<" else "":
-        depth += (letter in "<(") - (letter in ">)")
-        if depth == 0 and letter == ">":
-            break
-        if depth == 1 and letter == ",":
-            arguments.append("")
-        else:
-            arguments[-1] += letter
-    found = (re.fullmatch(r"[< ]*(?:\([\w ]+\))?(-?\d+)", argument)
-             for argument in arguments)
-    return name, tuple(int(one[1]) for one in found if one)
+    text, inner = re.sub(r"\(\w+\)(?=-?\d)", "", text), ""
+    while inner != text:  # templates among the arguments go
+        inner, text = text, re.sub("(<[^<>]*)<[^<>]*>", r"\1", text)
+    found = re.match(r"(?:[^<(]*[ :])?(\w+)(?:<([^<>]*)>)?\(", text)
+    return found[1], tuple(int(one) for one in (found[2] or "").split(",")
+                           if re.fullmatch(r" *-?\d+", one))
 
 
 def close(value, other, percent):

@@ -40,8 +40,8 @@ FLAGS = "-DLESSON_QUICK -DLESSON_NO_CUB"
 TOOLS = {"memcheck": ["--leak-check", "full"], "racecheck": [],
          "synccheck": [], "initcheck": []}
 BARRIERS = {"77": ["--num-cuda-barriers", "65536"]}  # of synccheck
-BY_TEST = ("machine code", "figures", "profile")
 NO_GPU = ("compiler", "machine code")
+BY_TEST = ("machine code", "figures", "profile")
 CAUGHT = re.compile(r"(compiler|exit 1|machine code|figures|profile|explained)"
                     r": (\S.*)|(" + "|".join(TOOLS) + ")")
 FAULT = re.compile(r"([a-z0-9-]+)\n(.*?)^--- find\n(.*?)^--- replace\n(.*)",
@@ -66,22 +66,21 @@ def options(tool, lesson):
         BARRIERS.get(lesson.day, []) if tool == "synccheck" else [])]
 
 
-def path_of(lesson):
-    return lesson.root / "tests" / "faults" / f"day{lesson.day}.txt"
+def listed(lesson):
+    path = lesson.root / f"tests/faults/day{lesson.day}.txt"
+    return path.read_text() if path.exists() else ""
 
 
 def signature(lesson):
     """Says which list was tried."""
-    path = path_of(lesson)
-    return (f"{path.relative_to(lesson.root).as_posix()}: "
-            + evidence.sha256(path.read_bytes() if path.exists() else b""))
+    return (f"tests/faults/day{lesson.day}.txt: "
+            + evidence.sha256(listed(lesson)))
 
 
 def read(lesson):
     """(the faults of a lesson, what is wrong with the list)"""
-    path, faults, wrong, text = path_of(lesson), {}, [], lesson.text
-    listed = path.read_text() if path.exists() else ""
-    first, *parts = re.split(r"^=== ", listed, flags=re.M)
+    faults, wrong, text = {}, [], lesson.text
+    first, *parts = re.split(r"^=== ", listed(lesson), flags=re.M)
     for part in ["", *parts] if first.strip() else parts:
         found = FAULT.fullmatch(part)
         if not found:
@@ -93,19 +92,17 @@ def read(lesson):
         keys = dict(heads)
         caught = CAUGHT.fullmatch(keys.get("caught", ""))
         count = text.count(find) if find else 0
-        for bad, why in (
-                (len(keys) < len(heads) or
-                 keys.keys() - {"caught", "flags", "args", "arch"},
-                 "a key twice, or none of caught, flags, args, arch"),
-                (not caught, "no `caught: ...` of those in tools/faults.py"),
-                (not HEAD.sub("", head).strip(), "no sentence about it"),
-                (name in faults, "twice"),
-                (find == new, "nothing is changed"),
-                (count != 1, f"the text is in the lesson {count} times")):
-            if bad:
-                wrong.append(f"{name}: {why}")
-                break
-        else:
+        bad = [f"{name}: {why}" for is_so, why in (
+            (len(keys) < len(heads) or
+             keys.keys() - {"caught", "flags", "args", "arch"},
+             "a key twice, or none of caught, flags, args, arch"),
+            (not caught, "no `caught: ...` of those in tools/faults.py"),
+            (not HEAD.sub("", head).strip(), "no sentence about it"),
+            (name in faults, "twice"),
+            (find == new, "nothing is changed"),
+            (count != 1, f"the text is in the lesson {count} times")) if is_so]
+        wrong += bad
+        if not bad:
             flags = "-DLESSON_NO_CUB" if caught[1] == "machine code" else FLAGS
             faults[name] = Fault(
                 name, caught[1] or caught[3], caught[2] or "",
@@ -118,7 +115,8 @@ def read(lesson):
     if 100 * explained > MOST_EXPLAINED * len(parts):
         wrong.append(f"{explained} of {len(parts)} faults are explained; at "
                      f"most {MOST_EXPLAINED} per cent may be")
-    return list(faults.values()), [f"{path.name}: {one}" for one in wrong]
+    return list(faults.values()), [f"day{lesson.day}.txt: {one}"
+                                   for one in wrong]
 
 
 class Trial:
@@ -131,23 +129,14 @@ class Trial:
         self.lesson, self.work, self.gpus = lesson, Path(work), gpus
         self.kept = kept or programs.Kept(self.work / "kept")
         self.where, self.toolkit = where, programs.toolkit()
-        self.compiled = programs.Once(self.compile)
+        self.compiled = programs.Once(programs.build)
         self.ran = programs.Once(self.run)
         self.tests = lesson.root / "tests" / f"test_day{lesson.day}.py"
 
-    def compile(self, source, arch, flags, cubin):
-        """(status, messages, program)"""
-        key = evidence.sha256(f"{source}{arch}{flags}{cubin}")[:16]
-        folder = self.work / key
-        folder.mkdir(parents=True, exist_ok=True)
-        text = folder / f"{self.lesson.name}.cu"
-        text.write_text(source)
-        out = text.with_suffix(f".sm_{arch}.cubin" if cubin else "")
-        return *programs.nvcc(out, text, arch, *flags), out
-
     def build(self, fault):
-        return self.compiled(fault.source, fault.arch, fault.flags,
-                             fault.how in NO_GPU)
+        cubin = ("-cubin",) * (fault.how in NO_GPU)
+        return self.compiled(self.work, self.lesson.name, fault.source,
+                             fault.arch, *fault.flags, *cubin)
 
     def run(self, program, args):
         with self.gpus.one() as env:
@@ -155,10 +144,9 @@ class Trial:
 
     def test(self, fault, program):
         """Whether pytest finds the fault."""
-        env = {"LESSON_ARCH": str(fault.arch), "PYTHONDONTWRITEBYTECODE": "1"}
-        if fault.how == "machine code":
-            env["CUBINS"] = str(program.parent)
-        else:
+        env = {"LESSON_ARCH": str(fault.arch), "PYTHONDONTWRITEBYTECODE": "1",
+               "CUBINS": str(program.parent)}
+        if fault.how != "machine code":
             status, said = self.ran(program, fault.args)
             if status:
                 return None, f"status {status}: " + line(said, "FAILED")
@@ -199,10 +187,10 @@ class Trial:
         if fault.how == "exit 1":
             status, said = self.ran(program, fault.args)
             gate = f"FAILED {fault.what}:"
-            caught = status == 1 and gate in said
-            text = line(said, re.escape(gate) if caught else "FAILED")
-            return caught or (None if status else False), \
-                text if caught else f"status {status}: {text}"
+            if status == 1 and gate in said:
+                return True, line(said, re.escape(gate))
+            return (None if status else False,
+                    f"status {status}: {line(said, 'FAILED')}")
         with self.gpus.one() as env:
             status, said = sh(
                 [programs.SANITIZER, *options(fault.how, self.lesson),
@@ -213,17 +201,16 @@ class Trial:
     def key(self, fault):
         """All that a verdict depends on, comments of the lesson aside."""
         test, where = "", "" if fault.how in NO_GPU else self.where
-        if fault.how in BY_TEST:
+        if fault.how in BY_TEST:  # this test, and what is no test
             tree = ast.parse(self.tests.read_text())
-            tree.body = [node for node in tree.body if getattr(
-                node, "name", fault.what) == fault.what or not
-                node.name.startswith("test_")]
+            tree.body = [node for node in tree.body if re.fullmatch(
+                f"{fault.what}|(?!test_).*", getattr(node, "name", ""))]
             test = ast.unparse(tree)
         return (evidence.code(fault.source), fault.how, fault.what,
                 fault.flags, fault.args, fault.arch, test, self.toolkit, where)
 
     def known(self, fault):
-        """What need not be tried: what is seen of it, or None."""
+        """What was seen of it already, or None."""
         if fault.how == "explained":
             return True, fault.what
         if not self.gpus and fault.how not in NO_GPU:
@@ -233,19 +220,19 @@ class Trial:
     def verdict(self, fault):
         """(whether it is as it should be, a line for the record): a fault is
         caught as it says, of the lesson itself nothing is."""
-        lesson = fault.source == self.lesson.text
-        caught, said = self.known(fault) or self.observe(fault)
+        lesson, known = fault.source == self.lesson.text, self.known(fault)
+        caught, said = known or self.observe(fault)
+        fine = caught is (not lesson)
         said = re.sub(rf"{re.escape(str(self.work))}\S*/", "", said)
-        fine = caught is False if lesson else caught is True
-        if fine and not self.known(fault):
+        if fine and not known:
             self.kept.put(self.key(fault), (caught, said))
         if lesson:
             return fine, f"the lesson itself, {fault.how}: {said}"
-        if fine:
-            how = "" if fault.how == "explained" else "caught by "
-            return True, f"{fault.name}: {how}{fault.how}: {said}"
-        return False, (f"{fault.name}: NOT CAUGHT by {fault.how} "
-                       f"{fault.what}: {said}")
+        if not fine:
+            return False, (f"{fault.name}: NOT CAUGHT by {fault.how} "
+                           f"{fault.what}: {said}")
+        how = "" if fault.how == "explained" else "caught by "
+        return True, f"{fault.name}: {how}{fault.how}: {said}"
 
     def jobs(self, faults):
         """What is to be tried: first the lesson as it is in each of their
@@ -261,8 +248,8 @@ class Trial:
         """The results; what was not as it should be is tried again, alone on
         a GPU, since other programs may have disturbed it."""
         ids = self.gpus.ids if self.gpus else ()
-        quiet = Trial(self.lesson, self.work, self.gpus and programs.Gpus(
-            ids, 1), self.kept, self.where)
+        quiet = Trial(self.lesson, self.work, ids and programs.Gpus(ids, 1),
+                      self.kept, self.where)
         with ThreadPoolExecutor(len(ids) or 1) as pool:
             return list(pool.map(lambda job, result: result if result[0]
                                  else quiet.verdict(job), jobs, results))
@@ -275,8 +262,8 @@ def tried(lesson, work, pool, gpus=None, only=".*", kept=None):
     trial = Trial(lesson, work, gpus, kept)
     jobs = trial.jobs(faults)
     results = trial.settled(jobs, list(pool.map(trial.verdict, jobs)))
-    wrong += [text for fine, text in results if not fine]
-    return [text for _, text in results[len(jobs) - len(faults):]], wrong
+    return ([text for _, text in results[len(jobs) - len(faults):]],
+            wrong + [text for fine, text in results if not fine])
 
 
 def main():
@@ -290,14 +277,13 @@ def main():
     args, wrong = parser.parse_args(), []
     with tempfile.TemporaryDirectory() as work, \
             ThreadPoolExecutor(os.cpu_count()) as pool:
-        for lesson in evidence.lessons():
-            if not args.lessons or f"day{lesson.day}" in args.lessons:
-                lines, bad = tried(
-                    lesson, Path(work) / lesson.folder, pool,
-                    programs.Gpus() if args.run else None, args.only,
-                    args.kept and programs.Kept(args.kept))
-                print(f"day {lesson.day}", *lines, sep="\n  ")
-                wrong += bad
+        for lesson in evidence.lessons(days=args.lessons):
+            lines, bad = tried(lesson, Path(work) / lesson.folder, pool,
+                               programs.Gpus() if args.run else None,
+                               args.only, args.kept and programs.Kept(
+                                   args.kept))
+            print(f"day {lesson.day}", *lines, sep="\n  ")
+            wrong += bad
     print(*(wrong or ["all as expected"]), sep="\n")
     sys.exit(bool(wrong))
 

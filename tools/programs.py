@@ -6,6 +6,7 @@ import json
 import os
 import queue
 import re
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -90,17 +91,24 @@ def toolkit():
     return found[1] if found else ""
 
 
-def nvcc(out, source, arch, *flags):
-    """(status, messages) of compiling for one architecture, a *.cubin to
-    machine code alone. What is there from an earlier call is kept."""
-    log = Path(f"{out}.log")
-    if not log.exists():
-        status, said = sh([
-            NVCC, "-std=c++17", "-O3", f"-arch=sm_{arch}", *flags,
-            *["-cubin"] * (Path(out).suffix == ".cubin"), "-o", out, source])
-        log.write_text(f"{status}\n{said}")
-    status, _, said = log.read_text().partition("\n")
-    return int(status), said
+def build(work, name, text, arch, *flags):
+    """(status, messages, program) of compiling a text alone in a folder, with
+    -cubin to machine code. What an earlier call made is kept."""
+    folder = Path(work) / sha256(f"{NVCC}{text}{arch}{flags}")[:20]
+    out = f"{name}.sm_{arch}.cubin" if "-cubin" in flags else name
+    if not folder.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        new = Path(tempfile.mkdtemp(dir=folder.parent))
+        (new / f"{name}.cu").write_text(text)
+        status, said = sh([NVCC, "-std=c++17", "-O3", f"-arch=sm_{arch}",
+                           *flags, "-o", out, f"{name}.cu"], cwd=new)
+        (new / "log").write_text(f"{status}\n{said}")
+        try:
+            new.rename(folder)
+        except OSError:  # another process was faster
+            shutil.rmtree(new)
+    status, _, said = (folder / "log").read_text().partition("\n")
+    return int(status), said, folder / out
 
 
 class Kept:
@@ -109,16 +117,13 @@ class Kept:
     def __init__(self, folder):
         self.folder = Path(folder)
 
-    def path(self, key):
-        return self.folder / sha256(repr(key))[:32]
-
     def get(self, key):
-        path = self.path(key)
+        path = self.folder / sha256(repr(key))
         return json.loads(path.read_text()) if path.exists() else None
 
     def put(self, key, answer):
-        path = self.path(key)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self.folder / sha256(repr(key))
         new = path.with_suffix(f".{threading.get_ident()}")
         new.write_text(json.dumps(answer))
         new.replace(path)
@@ -167,18 +172,17 @@ class Gpus(queue.Queue):
             self.put(gpu)
 
 
-def profile(program, env, metrics=METRICS, options=(), arguments=(),
-            timeout=400):
+def profile(program, env, metrics=METRICS, options=(), arguments=()):
     """(whether all went well, the launches as CSV or what went wrong). The
     program itself may end with 0 or 1."""
     report = f"{program}.ncu-rep"
     with COUNTERS:
         status, said = sh([NCU, *NCU_OPTIONS, *options, "--metrics",
                            ",".join(metrics), "--force-overwrite", "-o",
-                           program, program, *arguments], timeout, env)
+                           program, program, *arguments], 400, env)
     if status in (0, 1) and Path(report).exists():
         status, said = sh([NCU, "--import", report, "--csv", "--page", "raw",
-                           "--print-units", "base"], timeout)
+                           "--print-units", "base"])
         at = said.find('"ID"')  # a warning may come before it
         if status == 0 and at >= 0:
             return True, columns(said[at:], metrics)

@@ -32,10 +32,11 @@ from programs import line, sh
 
 ALONE = ("run", "profile", "timed", "hostile", "library", "soak")
 STEPS = (*ALONE, "sanitizer", "faults", "crowd")
-SLOW = ("racecheck", "initcheck", "memcheck", "synccheck", "profile")
+SLOW = "racecheck initcheck memcheck synccheck profile".split()  # first
 FULL_RUNS = {"25": 35}  # of other days 8
 QUICK = ["-DLESSON_QUICK", "-DLESSON_NO_CUB"]
-FLAGS = {"cubin": ["-DLESSON_NO_CUB"], "quick": QUICK, "later": QUICK,
+FLAGS = {"quick": QUICK, "later": QUICK,
+         "cubin": ["-DLESSON_NO_CUB", "-cubin"],
          "lines": ["-DLESSON_QUICK", "-lineinfo"],
          # Of the barriers of 16 blocks synccheck reports what is not there.
          "lines8": ["-DLESSON_QUICK", "-lineinfo", "-DLESSON_MAX_CLUSTER=8"]}
@@ -79,13 +80,14 @@ def edited(lesson, variant):
 
 def surroundings(args):
     """What the toolkit, the system and the repository say of themselves."""
+    want(programs.toolkit(), "no nvcc")
     (args.work / "host.cu").write_text("__VERSION__\n")
     host = sh([programs.NVCC, "-E", args.work / "host.cu"])[1].split('"')[-2:]
     try:
         system = platform.freedesktop_os_release()["PRETTY_NAME"]
     except OSError:
         system = platform.system()
-    git, dirty = ["git", "-C", args.root], "no"
+    git, dirty = ["git", "-C", evidence.ROOT], "no"
     status, commit = sh([*git, "rev-parse", "HEAD"])
     if args.commit or status:
         commit = args.commit or ""
@@ -93,8 +95,8 @@ def surroundings(args):
              "no repository here: say --commit with its 40 digits")
     elif sh([*git, "status", "--porcelain", "-uno"])[1].strip():
         dirty = "yes"
-    return {"nvcc-version": want(programs.toolkit(), "no nvcc"),
-            "os": system, "git-dirty": dirty, "git-commit": commit.strip(),
+    return {"nvcc-version": programs.toolkit(), "os": system,
+            "git-dirty": dirty, "git-commit": commit.strip(),
             "host-compiler": re.sub(r"^(?=\d)", "gcc ", host[0])}
 
 
@@ -120,9 +122,9 @@ class Step:
     arch: int
     kind: str
     jobs: list              # alone on a GPU, each gets its environment
-    body: object = "".join  # of what they return
     facts: dict = field(default_factory=dict)
     programs: tuple = ("full",)
+    body: object = "".join  # of what the jobs return
     builds: tuple = ()      # what else is to be compiled
     hows: tuple = ()        # of each job, for SLOW
     gpu: str = ""           # on this one
@@ -137,30 +139,24 @@ class Recorder:
         self.facts = surroundings(args)
         self.cards = {gpu: card(gpu) for gpu in self.ids}
         first = self.cards[self.ids[0]]
+        self.slug = evidence.slug(first["gpu"])
         self.capability = int(first["compute-capability"].replace(".", ""))
         self.where = f"{first['gpu']}, driver {first['driver']}"
         self.gpus = programs.Gpus(self.ids, args.each)
         self.kept = programs.Kept(args.kept or args.work / "kept")
-        if args.again:
-            shutil.rmtree(self.kept.folder, ignore_errors=True)
         self.compiled = programs.Once(self.compile)
         self.lock, self.failed = threading.Lock(), []
         self.begin = time.monotonic()
 
     def compile(self, lesson, arch, variant):
-        text, flags = edited(lesson, variant), FLAGS.get(variant, [])
+        flags = FLAGS.get(variant, [])
         if variant == "library":
             flags = ["-I", self.args.cccl.resolve()]
-        key = evidence.sha256(f"{text}{flags}{arch}")[:16]
-        folder = self.args.work / f"{lesson.folder}-{variant}-{key}"
-        folder.mkdir(exist_ok=True)
-        source = folder / f"{lesson.name}.cu"
-        source.write_text(text)
-        out = source.with_suffix(
-            f".sm_{arch}.cubin" if variant == "cubin" else "")
-        status, said = programs.nvcc(out, source, arch, *flags)
-        want(status == 0, f"{variant} does not compile: {said}")
-        return out
+        status, said, program = programs.build(
+            self.args.work / f"{lesson.folder}-{variant}", lesson.name,
+            edited(lesson, variant), arch, *flags)
+        return want(status == 0, f"{variant} does not compile: {said}") \
+            and program
 
     # ---- what the steps do
 
@@ -178,30 +174,26 @@ class Recorder:
         with self.gpus.one() as env:
             self.passes(lesson, lesson.arch, "quick", env)
 
-    def profile(self, lesson, arch, kind, options, env):
+    def profile(self, lesson, arch, variant, metrics, options, env):
         """A profiler disturbs the clock: checks of times may fail in it."""
-        timed = kind == "timed"
-        fine, said = programs.profile(
-            self.compiled(lesson, arch, "timed" if timed else "full"), env,
-            programs.LAUNCH if timed else programs.METRICS, options)
+        fine, said = programs.profile(self.compiled(lesson, arch, variant),
+                                      env, metrics, options)
         return want(fine, said) and said
 
-    def variant(self, tool):
-        return "lines8" if tool in ("racecheck", "synccheck") else "lines"
-
-    def tool_key(self, lesson, arch, tool):
-        """All that the words of a tool of the sanitizer depend on."""
-        variant = self.variant(tool)
-        return (evidence.code(edited(lesson, variant)), FLAGS[variant], arch,
-                faults.options(tool, lesson), self.where,
-                self.facts["nvcc-version"])
+    def sanitizer(self, lesson, arch, tool):
+        """(what compiles, the key of what the tool says)"""
+        variant = "lines8" if tool in ("racecheck", "synccheck") else "lines"
+        return variant, (
+            evidence.code(edited(lesson, variant)), FLAGS[variant], arch,
+            faults.options(tool, lesson), self.where,
+            self.facts["nvcc-version"])
 
     def sanitize(self, lesson, arch, tool):
-        key = self.tool_key(lesson, arch, tool)
+        variant, key = self.sanitizer(lesson, arch, tool)
         if said := self.kept.get(key):
             return said
         words = faults.options(tool, lesson)
-        program = self.compiled(lesson, arch, self.variant(tool))
+        program = self.compiled(lesson, arch, variant)
         with self.gpus.one() as env:
             begin = time.monotonic()
             status, said = sh([programs.SANITIZER, *words, "--error-exitcode",
@@ -222,10 +214,11 @@ class Recorder:
                              ("-later", "later")):
             shutil.copy(self.compiled(lesson, lesson.arch, variant),
                         folder / f"{lesson.name}{end}")
-        status, said = programs.nvcc(
-            folder / "fill_card", Path(__file__).with_name("fill_card.cu"),
-            self.capability)
+        filler = Path(__file__).with_name("fill_card.cu").read_text()
+        status, said, program = programs.build(
+            self.args.work / "fill", "fill_card", filler, self.capability)
         want(status == 0, f"fill_card does not compile: {said}")
+        shutil.copy(program, folder)
         what, wanted, text, command = case
         status, said = sh(["sh", "-c", command], 200, env, folder)
         want(status == wanted and text in said,
@@ -236,73 +229,69 @@ class Recorder:
 
     def cases(self, lesson):
         """What, how it must end, a word of what it must say, the command."""
-        name, done = lesson.name, evidence.DONE
-        quick, no_ptx = f"./{name}-quick", "CUDA_DISABLE_PTX_JIT=1"
-        old = lesson.arch < self.capability
+        run, done = f"./{lesson.name}", evidence.DONE
+        ptx = (77, "-arch=") if lesson.arch < self.capability else (0, done)
         return [
-            ("no device visible", 77, "GPU",
-             f"CUDA_VISIBLE_DEVICES= ./{name}"),
+            ("no device visible", 77, "GPU", f"CUDA_VISIBLE_DEVICES= {run}"),
             ("a device that does not exist", 77, "GPU",
-             f"CUDA_VISIBLE_DEVICES=99 ./{name}"),
-            (f"built for sm_{lesson.arch}, PTX switched off",
-             77 if old else 0, "-arch=" if old else done,
-             f"{no_ptx} CUDA_CACHE_DISABLE=1 {quick}"),
+             f"CUDA_VISIBLE_DEVICES=99 {run}"),
+            (f"built for sm_{lesson.arch}, PTX switched off", *ptx,
+             f"CUDA_DISABLE_PTX_JIT=1 CUDA_CACHE_DISABLE=1 {run}-quick"),
             ("a lesson for compute capability 99.0", 77, "or newer",
-             f"./{name}-later"),
-            ("a card with 800 MB free", 77, "memory",
-             f"./fill_card 800 ./{name}"),
-            ("a card with 100 MB free", 77, "SKIPPED",
-             f"./fill_card 100 ./{name}"),
-            ("a full disk", 1, "FAILED", f"{quick} >/dev/full"),
+             f"{run}-later"),
+            *((f"a card with {size} MB free", 77, said,
+               f"./fill_card {size} {run}")
+              for size, said in ((800, "memory"), (100, "SKIPPED"))),
+            ("a full disk", 1, "FAILED", f"{run}-quick >/dev/full"),
             ("twice at once", 0, done,
-             f"{quick} >1 2>&1 & {quick} >2 2>&1; a=$?; wait $!; b=$?; "
-             "cat 1 2; exit $((a + b))")]
+             f"{run}-quick >1 2>&1 & {run}-quick >2 2>&1; a=$?; wait $!; "
+             "b=$?; cat 1 2; exit $((a + b))")]
 
     def steps(self, lesson):
         own, args = lesson.arch, self.args
-        ncu = re.search(r"Version ([\d.]+)",
-                        sh([programs.NCU, "--version"])[1])
+        ncu = re.search(r"Version ([\d.]+)|$", sh([programs.NCU,
+                                                  "--version"])[1])[1]
+
+        def passing(kind, arch, variant="full", flags="", times=1, **more):
+            return Step(lesson, arch, kind, times * [
+                partial(self.passes, lesson, arch, variant)],
+                {"compile-command": evidence.compile_command(
+                    lesson, arch, flags), **more.pop("facts", {})},
+                (variant,), **more)
         for arch in lesson.builds:
-            step = partial(Step, lesson, arch)
-            pins = self.ids[:2] if args.second else [""]
-            for gpu, second in zip(pins, ("", "-b")):
-                yield step("run", [partial(self.passes, lesson, arch, "full")],
-                           gpu=gpu, second=second)
-            for kind, options in (("profile", []),
-                                  ("timed", ["--cache-control", "none",
-                                             "--launch-count", "800"])):
-                yield step(kind, [partial(self.profile, lesson, arch, kind,
-                                          options)], facts={
-                    "run-command": " ".join([
-                        f"ncu ({ncu[1] if ncu else 'n/a'})",
-                        *programs.NCU_OPTIONS, *options,
-                        f"--metrics ... ./{lesson.name}"])},
-                    programs=("timed" if kind == "timed" else "full",))
-            yield step("sanitizer", [
+            yield passing("run", arch, gpu=self.ids[0] * args.second)
+            if args.second:
+                yield passing("run", arch, gpu=self.ids[1], second="-b")
+            for kind, variant, metrics, options in (
+                    ("profile", "full", programs.METRICS, []),
+                    ("timed", "timed", programs.LAUNCH,
+                     ["--cache-control", "none", "--launch-count", "800"])):
+                yield Step(lesson, arch, kind, [
+                    partial(self.profile, lesson, arch, variant, metrics,
+                            options)], {"run-command": " ".join([
+                                f"ncu ({ncu})", *programs.NCU_OPTIONS,
+                                *options, f"--metrics ... ./{lesson.name}"])},
+                    (variant,))
+            new = [self.sanitizer(lesson, arch, tool) for tool in faults.TOOLS]
+            yield Step(lesson, arch, "sanitizer", [
                 partial(self.sanitize, lesson, arch, tool)
-                for tool in faults.TOOLS], "\n".join, {
+                for tool in faults.TOOLS], {
                 "run-command": f"compute-sanitizer ... ./{lesson.name}",
                 "compile-command": evidence.compile_command(
                     lesson, arch, " -DLESSON_QUICK -lineinfo") +
                 "; with -DLESSON_MAX_CLUSTER=8 for racecheck and synccheck"},
-                tuple({self.variant(tool) for tool in faults.TOOLS
-                       if not self.kept.get(self.tool_key(
-                           lesson, arch, tool))}), hows=tuple(faults.TOOLS))
+                {variant for variant, key in new if not self.kept.get(key)},
+                "\n".join, hows=list(faults.TOOLS))
         if args.cccl and lesson.cub:
-            arch = lesson.builds[-1]
             text = (args.cccl / "cub/version.cuh").read_text()
             version = int(re.search(r"define CUB_VERSION (\d+)", text)[1])
-            yield Step(lesson, arch, "library", [
-                partial(self.passes, lesson, arch, "library")], facts={
-                "compile-command": evidence.compile_command(
-                    lesson, arch, " -I CCCL"),
-                "cccl": f"{version // 100000}.{version // 100 % 1000}"},
-                programs=("library",))
+            yield passing(
+                "library", lesson.builds[-1], "library", " -I CCCL", facts={
+                    "cccl": f"{version // 100000}.{version // 100 % 1000}"})
         yield Step(lesson, own, "hostile", [
             partial(self.hostile, lesson, case)
-            for case in self.cases(lesson)],
-            facts={"run-command": "see each run"},
-            programs=("full", "quick", "later"))
+            for case in self.cases(lesson)], {"run-command": "see each run"},
+            ("full", "quick", "later"))
         listed, wrong = faults.read(lesson)
         trial = faults.Trial(lesson, args.work / f"{lesson.folder}-faults",
                              self.gpus, self.kept, self.where)
@@ -317,38 +306,34 @@ class Recorder:
                 *(text for _, text in done[len(jobs) - len(listed):]),
                 f"{len(listed)} faults", ""])
         yield Step(lesson, own, "faults", [
-            partial(trial.verdict, one) for one in jobs], body,
+            partial(trial.verdict, one) for one in jobs],
             {"run-command": f"python tools/faults.py --run day{lesson.day}"},
-            (), [partial(trial.build, one) for one in jobs
-                 if not trial.known(one)], [one.how for one in jobs])
-        full = args.full_runs or FULL_RUNS.get(lesson.day, 8)
-        yield Step(lesson, own, "soak", full * [
-            partial(self.passes, lesson, own, "full")],
-            lambda done: f"{len(done)} runs, one at a time: 0 failures\n")
+            (), body, [partial(trial.build, one) for one in jobs
+                       if not trial.known(one)], [one.how for one in jobs])
+        yield passing(
+            "soak", own, times=args.full_runs or FULL_RUNS.get(lesson.day, 8),
+            body=lambda done: f"{len(done)} runs, one at a time: 0 failures\n")
         yield Step(lesson, own, "crowd", args.quick_runs * [
-            partial(self.crowd, lesson)],
-            lambda done: f"{len(done)} runs, {args.each} at a time: "
-            "0 failures\n", {"compile-command": evidence.compile_command(
-                lesson, own, " -DLESSON_QUICK -DLESSON_NO_CUB")}, ("quick",),
-            hows=args.quick_runs * ("crowd",))
+            partial(self.crowd, lesson)], {
+                "compile-command": evidence.compile_command(
+                    lesson, own, " -DLESSON_QUICK -DLESSON_NO_CUB")},
+            ("quick",), lambda done: f"{len(done)} runs, {args.each} at a "
+            "time: 0 failures\n", hows=args.quick_runs * ["crowd"])
 
     # ---- doing them
 
     def path(self, step):
-        gpu = evidence.slug(self.cards[self.ids[0]]["gpu"])
         arch = f"-sm_{step.arch}" * (step.kind in evidence.PER_BUILD)
         end = "csv" if step.kind in ("profile", "timed") else "txt"
         return (self.args.out / step.lesson.folder /
-                f"{step.kind}-{gpu}{step.second}{arch}.{end}")
+                f"{step.kind}-{self.slug}{step.second}{arch}.{end}")
 
     def done(self, step):
         """Whether there is such a record of this code already."""
-        if self.args.again or not self.path(step).exists():
-            return False
-        record = evidence.Record(self.path(step))
-        return record.header.get("code-sha256") == step.lesson.code_sha256 \
-            and (step.kind != "faults"
-                 or faults.signature(step.lesson) in record.body)
+        record = self.path(step).exists() and evidence.Record(self.path(step))
+        return record and step.lesson.code_sha256 == record.header.get(
+            "code-sha256") and (step.kind != "faults" or faults.signature(
+                step.lesson) in record.body)
 
     def say(self, text):
         print(f"{time.monotonic() - self.begin:4.0f} s  {text}", flush=True)
@@ -375,26 +360,24 @@ class Recorder:
                      step.lesson, step.arch, "cubin").read_bytes())})
         except Exception as error:
             why = str(error) if isinstance(error, Failed) else repr(error)
-        first, last = [pick(times) for pick, times in zip(
-            (min, max), zip(*step.times))] or (0, 0)
+        begins, ends = zip(*step.times or [(0, 0)])
         with self.lock:
             self.left -= 1
             name = f"{step.lesson.folder}/{self.path(step).name}"
             self.failed += [f"{name}: {why[-3000:]}"] * bool(why)
-            work = sum(end - begin for begin, end in step.times)
             self.say(f"{name}: {'FAILED' if why else 'recorded'} in "
-                     f"{last - first:.0f} s, {work:.0f} s of work; {self.left} "
-                     "left; "
-                     + line(why, "^FAILED|^==ERROR|error:|exit status"))
+                     f"{max(ends) - min(begins):.0f} s, "
+                     f"{sum(ends) - sum(begins):.0f} s of work; {self.left} "
+                     "left " + line(why, "^FAILED|^==ERR|error:|exit status"))
 
     def alone(self, gpu, steps):
         """Does steps one after the other on one GPU."""
         while True:
             with self.lock:
-                step = next((one for one in steps if one.gpu in ("", gpu)),
-                            None)
-                if step is None:
+                mine = [step for step in steps if step.gpu in ("", gpu)]
+                if not mine:
                     return
+                step = mine[0]
                 steps.remove(step)
                 step.gpu = gpu
             self.finish(step, lambda: [
@@ -403,37 +386,37 @@ class Recorder:
 
     def together(self, steps):
         """Does steps at the same time, what is slow of them first."""
-        queue = sorted(
-            ((step, k) for step in steps for k in range(len(step.jobs))),
-            key=lambda one: (
-                (*SLOW, one[0].hows[one[1]]).index(one[0].hows[one[1]]),
-                one[0].hows[one[1]] == "crowd", -int(one[0].lesson.day)))
+        def rank(one):
+            how = one[0].hows[one[1]]
+            return (SLOW.index(how) if how in SLOW else len(SLOW),
+                    how == "crowd", -int(one[0].lesson.day))
+
+        def results(step):
+            mine = [futures[step, k] for k in range(len(step.jobs))]
+            bad = [str(one.exception()) for one in mine if one.exception()]
+            want(not bad, "\n".join(dict.fromkeys(bad)))
+            return [one.result() for one in mine]
         with ThreadPoolExecutor(2 * self.gpus.qsize()) as pool, \
                 ThreadPoolExecutor(len(steps) or 1) as waiting:
             futures = {(step, k): pool.submit(self.job, step, step.jobs[k])
-                       for step, k in queue}
-
-            def results(step):
-                mine = [futures[step, k] for k in range(len(step.jobs))]
-                bad = [str(one.exception()) for one in mine if one.exception()]
-                want(not bad, "\n".join(dict.fromkeys(bad)))
-                return [one.result() for one in mine]
+                       for step, k in sorted(
+                           ((step, k) for step in steps
+                            for k in range(len(step.jobs))), key=rank)}
             for step in steps:
-                if step.kind != "faults":  # tries some again, undisturbed
+                if step.kind != "faults":
                     waiting.submit(self.finish, step, partial(results, step))
         for step in steps:
-            if step.kind == "faults":
+            if step.kind == "faults":  # tries some again, undisturbed
                 self.finish(step, partial(results, step))
 
     def record(self):
         args, wanted = self.args, self.args.steps.split(",")
         want(set(wanted) <= set(STEPS), f"--steps: of {','.join(STEPS)}")
-        every = [step for lesson in evidence.lessons(args.root)
-                 if f"day{lesson.day}" in (args.lessons or
-                                           [f"day{lesson.day}"])
-                 for step in self.steps(lesson)
-                 if step.kind in wanted and step.arch <= self.capability]
-        every.sort(key=lambda step: STEPS.index(step.kind))
+        every = sorted(
+            (step for lesson in evidence.lessons(days=args.lessons)
+             for step in self.steps(lesson)
+             if step.kind in wanted and step.arch <= self.capability),
+            key=lambda step: STEPS.index(step.kind))
         steps = [step for step in every if not self.done(step)]
         alone = [step for step in steps if step.kind in ALONE]
         self.left = len(steps)
@@ -457,9 +440,9 @@ class Recorder:
         return bool(self.failed)
 
 
-def verified(root):
+def verified():
     """Brings the `Verified:` lines up to date with the records."""
-    for lesson in evidence.lessons(root):
+    for lesson in evidence.lessons():
         new = evidence.verified(lesson)
         text, count = evidence.VERIFIED.subn(lambda _: new, lesson.text, 1)
         want(count, f"{lesson.source}: no line `// Verified:` in its header")
@@ -473,7 +456,8 @@ def main():
     add = parser.add_argument
     add("lessons", nargs="*", help="day24 ...; none: all")
     add("--steps", default=",".join(STEPS), help="of %(default)s")
-    add("--out", type=Path, help="folder of the records; evidence/")
+    add("--out", type=Path, help="folder of the records; %(default)s",
+        default=evidence.ROOT / "evidence")
     add("--work", type=Path, help="folder of programs, kept for a next call",
         default=Path(tempfile.gettempdir()) / "record")
     add("--kept", type=Path, help="folder of what is settled; in --work")
@@ -485,17 +469,13 @@ def main():
     add("--cccl", type=Path, help="folder with cub/, for the library's record")
     add("--commit", help="40 digits, where there is no repository")
     add("--minutes", type=float, default=60, help="begin nothing afterwards")
-    add("--again", action="store_true", help="what is recorded too")
     add("--verified", action="store_true")
-    add("--root", type=Path, default=evidence.ROOT)
     args = parser.parse_args()
     args.work = args.work.resolve()
-    args.out = args.out or args.root / "evidence"
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, programs.stop)
     try:
-        sys.exit(verified(args.root) if args.verified
-                 else Recorder(args).record())
+        sys.exit(verified() if args.verified else Recorder(args).record())
     except Failed as why:
         sys.exit(f"record: {why}")
 
