@@ -801,6 +801,7 @@ inline int runLesson(int argc, char** argv, const char* duration,
 
 // ---- input and CPU reference ----------------------------------------------
 
+// snippet: input-pattern
 // ones: an element dropped or read twice moves the sum by exactly one.
 // position: 1/64 to 64/64 with a sign, by a hash of the index: the right count
 // from the wrong addresses fails, and so do whole numbers and 16-bit floats.
@@ -821,6 +822,7 @@ __host__ __device__ inline float valueAt(Pattern pattern, Index i) {
   if (pattern == Pattern::uneven) return float(h >> 8) / float(kExact);
   return float(1 + (h >> 25 & 63)) / (h >> 31 ? -64.0f : 64.0f);
 }
+// end snippet
 
 // snippet: reference
 // The reference: elements [first, first + n), added in double, which rounds
@@ -837,6 +839,7 @@ double sumCpu(Pattern pattern, Index first, Index n) {
 }
 // end snippet
 
+// snippet: fill-input
 // Fills copy blockIdx.y, or counts in *wrong where x differs from copy
 // `which`; NaN differs from everything. Each copy starts at another place in
 // the pattern: a launch that reads another one, or another launch's partials,
@@ -850,6 +853,7 @@ __global__ void fillInput(float* x, Index n, Index stride, Pattern pattern,
   if (!wrong) x[copy * stride + i] = value;
   if (wrong && !(x[i] == value)) atomicAdd(wrong, 1u);
 }
+// end snippet
 
 constexpr Index kPad = 256;  // floats behind a buffer
 constexpr Index kHuge = (Index(1) << 32) + (1 << 20) + 5;

@@ -664,6 +664,7 @@ inline int runLesson(int argc, char** argv, const char* duration,
 
 // ---- input and reference --------------------------------------------------
 
+// snippet: input
 // x and y are multiples of 2^-8 with two prime periods, so that a * x + y is
 // exact in float, needs its fraction bits, and occurs once in 4093 * 8191
 // positions: a right value from the wrong place is found. Copy p of an array
@@ -680,6 +681,7 @@ __global__ void fillValues(float* to, int period, size_t position, size_t n) {
   const size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i < n) to[i] = valueAt(position + i, period);
 }
+// end snippet
 
 // snippet: reference
 std::vector<float> reference(size_t position, size_t count) {
@@ -994,6 +996,7 @@ void measure(Plan* plan, const Passes& passes,
 
 // ---- latency --------------------------------------------------------------
 
+// snippet: chase-links
 // The links make a ring of lines. Each leads 33 lines on: upwards, as the rows
 // walk, but never to a neighbour. The number of lines is a power of two, so
 // that an odd step visits each of them once.
@@ -1005,6 +1008,7 @@ __global__ void fillLinks(unsigned* links, unsigned lines) {
   if (i >= lines) return;
   links[size_t(i) * kWordsPerLine] = (i + kChaseStep) & (lines - 1);
 }
+// end snippet
 
 // Nanoseconds from a load to the use of its value, with nothing else running
 // and every line from DRAM: the ring is four times the L2, other data is
