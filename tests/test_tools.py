@@ -3,7 +3,6 @@ stand-ins for nvcc, ncu and so on; then one thing at a time is made wrong."""
 import os
 import re
 import shutil
-import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -20,60 +19,48 @@ import test_evidence
 import test_lessons
 
 COMMIT = "0123456789" * 4
-FAKES = {
-    "nvcc": r"""#!/bin/sh
+FAKE = r"""#!/bin/sh
 for word; do
   case $word in
-    --version) echo 'release 13.0, V13.0.88'; exit ;;
-    -E) echo '"12.2.0"'; exit ;;
-    --list-gpu-code) echo sm_75; echo sm_90; exit ;;
     -D*) flags="$flags $word" ;;
     -cubin) cubin=yes ;;
-    *.cu) source=$word ;;
   esac
   test "$last" = -o && out=$word
   last=$word
 done
-case $source in *fill_card.cu)
-  printf '#!/bin/sh\necho SKIPPED: no memory; exit 77\n' >"$out"
-  chmod +x "$out"; exit ;;
-esac
-g++ -std=c++17 $flags -I "$(dirname "$0")" -x c++ -o "$out" "$source" || exit
-test -z "$cubin" || { echo sm_75; echo 'Function : _Z3sumPf'
-  grep -c shfl "$source" | sed 's/.*/   \/*0000*\/   SHFL.& R1 ;/'; } >"$out"
-""",
-    "cuda_runtime.h":
-        "#define __global__\n#define __launch_bounds__(...)\n",
-    "cuobjdump": '#!/bin/sh\ncat "$2"\n',
-    "nvdisasm": "#!/bin/sh\n",
-    "ncu": r"""#!/bin/sh
-case $1 in
-  --version) echo 'Version 2025.3'; exit ;;
-  --import) echo '==WARNING== none'
+case $(basename "$0"):$1 in
+  nvcc:--version) echo 'release 13.0, V13.0.88' ;;
+  nvcc:-E) echo '"12.2.0"' ;;
+  nvcc:--list*) echo sm_75; echo sm_90 ;;
+  nvcc:*)
+    if test "$last" = fill_card.cu; then
+      printf '#!/bin/sh\necho SKIPPED: no memory; exit 77\n' >"$out"
+      chmod +x "$out"; exit
+    fi
+    g++ -std=c++17 $flags -I "$(dirname "$0")" -x c++ -o "$out" "$last" || exit
+    test -z "$cubin" || { echo sm_75; echo 'Function : _Z3sumPf'; grep -c \
+      shfl "$last" | sed 's/.*/   \/*0000*\/   SHFL.& R1 ;/'; } >"$out" ;;
+  cuobjdump:*) cat "$2" ;;
+  nvidia-smi:) echo '| CUDA Version: 13.0 |' ;;
+  nvidia-smi:*) echo "${FAKE_CARD:-NVIDIA H200}, 9.0, 580.1, Enabled, [N/A]," \
+    '700.00 W, 345 MHz, 1980 MHz, 3201 MHz, 3201 MHz' ;;
+  ncu:--version) echo 'Version 2025.3' ;;
+  ncu:--import) echo '==WARNING== none'
     echo '"ID","Kernel Name","other","launch__grid_size"'
-    echo '"","","",""'; echo '"0","sum(float *)","1","1,024"'; exit ;;
+    echo '"","","",""'; echo '"0","sum(float *)","1","1,024"' ;;
+  ncu:*) : >"${last%/*}/$(basename "$last").ncu-rep"; "$last" ;;
+  compute-sanitizer:*)
+    said=$("$last"); status=$?
+    case $2:$said in
+      memcheck:*) echo '===== LEAK SUMMARY: 0 bytes leaked in 0 allocations' ;;
+      racecheck:*RACE*) status=99 ;;
+    esac
+    test "$2" = racecheck && echo '===== RACECHECK SUMMARY: 0 hazards' \
+      'displayed (0 errors, 0 warnings)' ||
+      echo '===== ERROR SUMMARY: 0 errors'
+    exit $status ;;
 esac
-for word; do test "$last" = -o && : >"$word.ncu-rep"; last=$word; done
-"$word"
-""",
-    "compute-sanitizer": r"""#!/bin/sh
-for word; do :; done
-"$word" >said.$$; status=$?
-grep -q RACE said.$$ && status=99
-rm said.$$
-case $2 in
-  memcheck) echo '========= LEAK SUMMARY: 0 bytes leaked in 0 allocations' ;;
-  racecheck) echo '========= RACECHECK SUMMARY: 0 hazards displayed' \
-    '(0 errors, 0 warnings)'; exit $status ;;
-esac
-echo '========= ERROR SUMMARY: 0 errors'
-exit $status
-""",
-    "nvidia-smi": r"""#!/bin/sh
-test "$1" || { echo '| CUDA Version: 13.0 |'; exit; }
-echo "${FAKE_CARD:-NVIDIA H200}, 9.0, 580.1, Enabled, [N/A], 700.00 W," \
-  '345 MHz, 1980 MHz, 3201 MHz, 3201 MHz'
-"""}
+"""
 LESSON = r"""// Day 99: what is tested?
 //
 // Rows:
@@ -99,10 +86,9 @@ __global__ void __launch_bounds__(32, 1) sum(float*) { int shfl; }
 // end snippet
 // ---- helpers: the same
 constexpr int kBatches = 9;
-inline int last = 9;
-inline void warm() {
+inline void warm(int last = 9, int timing = 0) {
   for (int warm = 0, took = 0; warm < last || took < last;) break;
-  for (int k = 0, timing = 0; k < 100 && timing < 1; ++k) break;
+  for (int k = 0; k < 100 && timing < 1; ++k) break;
 }
 inline int failures = 0;
 inline bool gate(const char* name, bool ok, const char* why) {
@@ -171,43 +157,150 @@ def test_row(run):
 '''
 
 
-def fault(name, caught, find, replace):
-    return (f"=== {name}\nWhat is done.\ncaught: {caught}\n--- find\n{find}\n"
-            f"--- replace\n{replace}\n")
+def cells(text):
+    """The cells of each line; ~ is between them, \\n a new line in one."""
+    return [[cell.replace(r"\n", "\n") for cell in line.split(" ~ ")]
+            for line in text.strip("\n").splitlines()]
 
 
-START = "  for (int i = 0; i < kElems; ++i) total += i;"
-FAULTS = (
-    fault("short", "exit 1: sum", "i < kElems;", "i < kElems - 1;")
-    + fault("few", "compiler: five or", "kElems = 10", "kElems = 4")
-    + fault("no-shuffle", "machine code: test_shuffles", "shfl", "none")
-    + fault("wrong-row", "figures: test_row", r'\n", 1)', r'\n", 2)')
-    + fault("race", "racecheck", START, START + ' std::puts("RACE");')
-    + fault("lines", "exit 1: sum", START + "\n  while", "  while"))
+def planted(text):
+    return "".join(
+        f"=== {name}\nWhat is done.\ncaught: {caught}\n--- find\n{find}\n"
+        f"--- replace\n{new}\n" for name, caught, find, new, *_ in cells(text))
+
+
+FAULTS = planted(r"""
+short ~ exit 1: sum ~ i < kElems; ~ i < kElems - 1;
+few ~ compiler: five or ~ kElems = 10 ~ kElems = 4
+no-shuffle ~ machine code: test_shuffles ~ shfl ~ none
+wrong-row ~ figures: test_row ~ , 1); ~ , 2);
+race ~ racecheck ~   while (total ~   std::puts("RACE");\n  while (total
+lines ~ exit 1: sum ~ ) total += i;\n  while ~ );\n  while
+""")
+SURVIVORS = r"""
+survivor ~ exit 1: sum ~ int total = 0 ~ long total = 0 ~ status 0
+gate ~ exit 1: lost ~ i < kElems ~ i < 3 ~ FAILED sum: not 45
+fine ~ compiler: five ~ kElems = 10 ~ kElems = 9 ~ it compiles
+text ~ compiler: six or ~ kElems = 10 ~ kElems = 4 ~ five or
+broken ~ exit 1: sum ~ int total = 0 ~ int total =  ~ not compile
+hangs ~ exit 1: sum ~ total > 1000 ~ total > 10 ~ status 124
+silent ~ exit 1: sum ~ || failures > 0 ~ || true ~ All checks
+shuffles ~ machine code: test_shuffles ~ int shfl ~ int o, shfl ~ 1 passed
+no-test ~ machine code: test_none ~ int shfl ~ int none ~ not found
+row ~ figures: test_row ~ kElems = 10 ~ kElems = 11 ~ FAILED sum
+no-race ~ racecheck ~ int total = 0 ~ long total = 0 ~ status 0
+"""
+# Where, an edit, and what is said of it.
+EDITS = r"""
+run ~ one  1  2 ~ one  1  3 ~ not what was recorded
+run ~ gpu: NVIDIA H200 ~ gpu: NVIDIA T4 ~ named t4
+run ~ # driver: 580.1\n ~  ~ no driver
+run ~ # schema: 2 ~ # schema: 1 ~ schema 1
+run ~ date-utc: 2 ~ date-utc: 9 ~ in the future
+run ~ capability: 9.0 ~ capability: 6.0 ~ cannot run
+run ~ -arch=sm_75 ~ -arch=sm_80 ~ compiled by
+run ~ git-commit: 0 ~ git-commit: HEAD ~ git-commit HEAD
+run ~ version: 13.0.88 ~ version: 12.4.1 ~ toolkit
+run ~ \nAll checks passed.\n ~ \n ~ last line
+run ~ Sums ~ LESSON_QUICK ~ quick or failed
+run ~ Sums ~ FAILED sum: 1 ~ quick or failed
+run ~ day99-test/test ~ day98-test/test ~ of day98
+profile ~ "0", ~ "", ~ no launch
+sanitizer ~ --tool synccheck ~ --tool no ~ synccheck
+sanitizer ~ 0 bytes leaked ~ 4 bytes leaked ~ memcheck did not
+sanitizer ~ 0 hazards ~ 1 hazard ~ racecheck did
+sanitizer ~ gs)\nexit status 0 ~ gs)\nexit status 1 ~ racecheck did
+sanitizer ~ initcheck ./test\n= ~ initcheck ./test\n- ~ initcheck
+faults ~ day99.txt: ~ day99.txt: 0 ~ has changed
+faults ~ few: caught by ~ few: NOT CAUGHT by ~ few is not
+faults ~ race: caught by ~ more: caught by ~ race is not
+faults ~ few: c ~ few: again\nfew: c ~ 7 lines
+hostile ~ twice at once ~ at once ~ twice at once: []
+hostile ~ 0: All checks ~ 1: FAILED sum ~ twice at once: [
+hostile ~ -later\n  exit status 77 ~ -later\n  exit status 1 ~ 99.0
+hostile ~ 1: FAILED: lost ~ 0: lost ~ a full disk: [
+crowd ~ 100 runs ~ 10 runs ~ not 100 runs
+crowd ~ 0 failures ~ 1 failures ~ not 100 runs
+soak ~ 8 runs ~ 7 runs ~ not 8 runs
+research ~ `sum`,  ~ `sum`, `in-a-comment`,  ~ called in-a-comment
+research ~ `lost`,  ~  ~ names the run check lost
+research ~ "kElems: five ~ "kElms: five ~ no check as compiler
+research ~ `test_shuffles` ~ `test_row` ~ called test_row
+research ~ | d99-04 ~ \n| d99 ~ names the profile check test_once
+research ~ d99-04 ~ d99-03 ~ d99-03: twice
+research ~ d99-04 ~ d98-04 ~ d98-04: not d99-
+research ~ | profile | ~ | seen | ~ unknown kind seen
+research ~ `test_once` | - | ~ `test_once` | ~ not five cells
+research ~ it runs once ~   ~ d99-04: no claim
+research ~ `test_once` | ~ test_once | ~ not names in backquotes
+research ~ | figures | ~ | source | ~ no check but a source
+research ~ figures | `test_row` | - ~ source | - | Guide ~ 1 of 5
+research ~ | id | claim | ~ | id | claims | ~ outside a table
+tests ~ "sum" ~ "add" ~ no test names the kernel sum
+tests ~ def test_once(profile) ~ def test_once() ~ of 0 kinds
+tests ~ test_row(run) ~ test_row(run, kernel) ~ of 2 kinds
+tests ~ # No row: ~ # No row: fill ~ No row: fill: no such
+gates ~ !(total != 45) ~ true ~ the gate sum cannot fail
+gates ~ gate("sum" ~ gate(name ~ must be a literal
+gates ~ , "kElems: five or "\n              "more" ~  ~ without a m
+gates ~ __global__ void ~ __global__ static void ~ 0 kernels as
+form ~ // Day 99: ~ // Day 98: ~ the first line
+form ~  -o test test ~  -o test x ~ no `// Build: nvcc
+form ~ -arch=sm_75 -o ~ -arch=sm_80 -o ~ not for sm_75
+form ~ // ---- helpers ~ // ---- the ~ with // ---- helpers:
+form ~ peak 100 ~ the peak 1000000000 ~ 79 columns
+form ~ // snippet: one-check\n ~  ~ with // snippet: one-check
+form ~ // snippet: reference\n ~  ~ with // snippet: reference
+form ~ // snippet: row-table ~ // snippet: one-check ~ not in this
+rows ~ //   one   ~ //   two   ~ the header ['copy (ceiling)', 'two']
+rows ~ yours   sum ~ yours   nothing ~ yours: no kernel nothing
+rows ~ yours   sum ~ mine   sum ~ no row `yours`
+list ~ find\ni < kElems; ~ find\nkElems ~ is in the lesson 4 times
+list ~ find\ni < kElems; ~ find\nkN ~ is in the lesson 0 times
+list ~ i < kElems - 1; ~ i < kElems; ~ nothing is changed
+list ~ exit 1: sum ~ luck ~ no `caught: ...`
+list ~ exit 1: sum ~ exit 1: ~ no `caught: ...`
+list ~ === few ~ === Few ~ a name of
+list ~ === few ~ === short ~ short: twice
+list ~ racecheck ~ explained: no run shows it ~ may be
+list ~ caught: racecheck ~ what: is\ncaught: racecheck ~ a key twice, or
+list ~ What is done. ~  ~ no sentence
+"""
+CHECKS = {
+    "research": (test_claims.disagreements, "research/day99-test.md"),
+    "tests": (test_claims.disagreements, "tests/test_day99.py"),
+    "gates": (test_claims.disagreements, "day99-test/test.cu"),
+    "form": (test_lessons.form, "day99-test/test.cu"),
+    "rows": (test_lessons.rows, "day99-test/test.cu"),
+    "list": (lambda one: faults.read(one)[1], "tests/faults/day99.txt")}
 
 
 @pytest.fixture(scope="module")
 def fakes(tmp_path_factory):
     """A folder of stand-ins, used by all that this file calls."""
     folder = tmp_path_factory.mktemp("fakes")
-    for name, text in FAKES.items():
-        (folder / name).write_text(text)
+    (folder / "cuda_runtime.h").write_text(
+        "#define __global__\n#define __launch_bounds__(...)\n")
+    for name in ("nvcc", "cuobjdump", "nvdisasm", "ncu", "compute-sanitizer",
+                 "nvidia-smi"):
+        (folder / name).write_text(FAKE)
         (folder / name).chmod(0o755)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
         for name in ("NVCC", "CUBINS", "LESSONS_REQUIRE_TOOLS"):
             patch.delenv(name, raising=False)
         patch.setattr(programs, "NVCC", "nvcc")
+        patch.setattr(conftest, "CUBINS", folder / "cubins")
+        patch.setattr(conftest, "known_archs", lambda: {75})
         patch.setattr(faults, "LEAST", 3)
-        yield folder
+        yield
 
 
 def record(tree, *options):
-    return subprocess.run(
+    return programs.sh(
         [sys.executable, tree / "tools/record.py", "--work",
          tree.parent / "work", "--quick-runs=100", "--full-runs=8", "--each=2",
-         "--commit", COMMIT, *options], text=True, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT)
+         "--commit", COMMIT, *options])
 
 
 @pytest.fixture(scope="module")
@@ -225,12 +318,10 @@ def recorded(fakes, tmp_path_factory):
     shutil.copytree(evidence.ROOT / "tools", tree / "tools")
     for name in ("conftest.py", "sass.py"):
         shutil.copy(Path(__file__).with_name(name), tree / "tests")
-    rules = tree / "tools/faults.py"
-    rules.write_text(rules.read_text().replace("LEAST, ", "LEAST = 3\n_, "))
-    done = record(tree)
-    assert done.returncode == 0, done.stdout
-    subprocess.run([sys.executable, tree / "tools/record.py", "--verified"],
-                   check=True)
+    edit(tree / "tools/faults.py", "LEAST, ", "LEAST = 3\n_, ")
+    status, said = record(tree)
+    assert status == 0, said
+    assert record(tree, "--verified")[0] == 0
     return tree
 
 
@@ -239,15 +330,15 @@ def tree(recorded, tmp_path):
     return shutil.copytree(recorded, tmp_path / "tree")
 
 
+@pytest.fixture
+def lesson(tree):
+    return evidence.lessons(tree)[0]
+
+
 def edit(path, old, new):
     text = path.read_text()
     assert old in text, f"no {old} to edit in {path}"
     path.write_text(text.replace(old, new))
-
-
-@pytest.fixture
-def lesson(tree):
-    return evidence.lessons(tree)[0]
 
 
 def test_draft(lesson):
@@ -260,9 +351,8 @@ def test_draft(lesson):
 
 def test_recorded(lesson):
     assert test_evidence.shortcomings(lesson) == []
-    assert test_claims.disagreements(lesson) == []
-    assert test_lessons.form(lesson) == []
     assert test_lessons.headed(lesson.text) == ["copy (ceiling)", "one"]
+    assert [check(lesson) for check, _ in CHECKS.values()] == 6 * [[]]
     text = (lesson.evidence / "run-h200-sm_75.txt").read_text()
     for line in ("run-command: ./test", "mig: n/a", f"git-commit: {COMMIT}",
                  "host-compiler: gcc 12.2.0", "clocks: SM 345 MHz now, 1980 "
@@ -281,87 +371,25 @@ def test_comment_and_token(lesson):
     assert len(stale) == 8 and all("stale: the code" in one for one in stale)
 
 
-@pytest.mark.parametrize("file, old, new, said", [
-    ("run", "one  1  2", "one  1  3", "not what was recorded"),
-    ("run", "gpu: NVIDIA H200", "gpu: NVIDIA T4", "named t4"),
-    ("run", "# driver: 580.1\n", "", "no driver"),
-    ("run", "# schema: 2", "# schema: 1", "schema 1"),
-    ("run", "date-utc: 2", "date-utc: 9", "in the future"),
-    ("run", "capability: 9.0", "capability: 6.0", "cannot run"),
-    ("run", "-arch=sm_75", "-arch=sm_80", "compiled by"),
-    ("run", COMMIT, "HEAD", "git-commit HEAD"),
-    ("run", "version: 13.0.88", "version: 12.4.1", "toolkit"),
-    ("run", "\nAll checks passed.\n", "\n", "last line"),
-    ("run", "Sums", "LESSON_QUICK", "quick or failed"),
-    ("run", "Sums", "FAILED sum: 1", "quick or failed"),
-    ("run", "day99-test/test", "day98-test/test", "of day98"),
-    ("profile", '"0",', '"",', "no launch"),
-    ("sanitizer", "--tool synccheck", "--tool no", "synccheck"),
-    ("sanitizer", "0 bytes leaked", "4 bytes leaked", "memcheck did not"),
-    ("sanitizer", "0 hazards", "1 hazard", "racecheck did"),
-    ("sanitizer", "gs)\nexit status 0", "gs)\nexit status 1", "racecheck did"),
-    ("sanitizer", "initcheck ./test\n=", "initcheck ./test\n-", "initcheck"),
-    ("faults", "day99.txt: ", "day99.txt: 0", "has changed"),
-    ("faults", "few: caught by", "few: NOT CAUGHT by", "few is not"),
-    ("faults", "race: caught by", "more: caught by", "race is not"),
-    ("faults", "few: c", "few: again\nfew: c", "7 lines"),
-    ("hostile", "twice at once", "at once", "twice at once: []"),
-    ("hostile", "0: All checks", "1: FAILED sum", "twice at once: ["),
-    ("hostile", "-later\n  exit status 77", "-later\n  exit status 1", "99.0"),
-    ("hostile", "1: FAILED: lost", "0: lost", "a full disk: ["),
-    ("crowd", "100 runs", "10 runs", "not 100 runs"),
-    ("crowd", "0 failures", "1 failures", "not 100 runs"),
-    ("soak", "8 runs", "7 runs", "not 8 runs"),
-    ("research", "`sum`, ", "`sum`, `in-a-comment`, ", "called in-a-comment"),
-    ("research", "`lost`, ", "", "names the run check lost"),
-    ("research", '"kElems: five', '"kElms: five', "no check as compiler"),
-    ("research", "`test_shuffles`", "`test_row`", "called test_row"),
-    ("research", "| d99-04 | it runs once | profile | `test_once` | - |\n", "",
-     "no claim names the profile check test_once"),
-    ("research", "d99-04", "d99-03", "d99-03: twice"),
-    ("research", "d99-04", "d98-04", "d98-04: not d99-"),
-    ("research", "| profile |", "| seen |", "unknown kind seen"),
-    ("research", "`test_once` | - |", "`test_once` |", "not five cells"),
-    ("research", "it runs once", " ", "d99-04: no claim"),
-    ("research", "`test_once` |", "test_once |", "not names in backquotes"),
-    ("research", "| figures |", "| source |", "no check but a source"),
-    ("research", "figures | `test_row` | -", "source | - | Guide", "1 of 5"),
-    ("research", "| id | claim |", "| id | claims |", "outside a table"),
-    ("tests", '"sum"', '"add"', "no test names the kernel sum"),
-    ("tests", "def test_once(profile)", "def test_once()", "of 0 kinds"),
-    ("tests", "# No row:", "# No row: fill", "No row: fill: no such"),
-    ("gates", "!(total != 45)", "true", "the gate sum cannot fail"),
-    ("gates", 'gate("sum"', "gate(name", "must be a literal"),
-    ("gates", ', "kElems: five or "\n              "more"', "", "without a m"),
-    ("gates", "__global__ void", "__global__ static void", "0 kernels as"),
-    ("form", "// Day 99:", "// Day 98:", "the first line"),
-    ("form", " -o test test", " -o test x", "no `// Build: nvcc"),
-    ("form", "-arch=sm_75 -o", "-arch=sm_80 -o", "not for sm_75"),
-    ("form", "// ---- helpers", "// ---- the", "with // ---- helpers:"),
-    ("form", "int total", "int " + "total" * 16, "79 columns"),
-    ("form", "#ifndef", "\n" * 130 + "#ifndef", "line 140"),
-    ("form", "int main(", "\n" * 900 + "int main(", "lines"),
-    ("form", "// snippet: one-check\n", "", "with // snippet: one-check"),
-    ("form", "// snippet: reference\n", "", "with // snippet: reference"),
-    ("form", "// snippet: row-table", "// snippet: one-check", "not in this")])
-def test_planted(lesson, file, old, new, said):
-    """One edit, of a record, a claim or code, and what is said of it."""
-    checks, path = {
-        "research": (test_claims.disagreements,
-                     lesson.root / "research/day99-test.md"),
-        "tests": (test_claims.disagreements,
-                  lesson.root / "tests/test_day99.py"),
-        "gates": (test_claims.disagreements, lesson.path),
-        "form": (test_lessons.form, lesson.path),
-    }.get(file) or (test_evidence.shortcomings,
-                    *lesson.evidence.glob(f"{file}-*"))
+@pytest.mark.parametrize("where, old, new, said", cells(EDITS))
+def test_planted(lesson, where, old, new, said):
+    check, path = CHECKS.get(where) or (
+        test_evidence.shortcomings, *lesson.evidence.glob(f"{where}-*"))
+    path = lesson.root / path
     edit(path, old, new)
-    if path.parent == lesson.evidence and said != "not what was recorded":
+    if where not in CHECKS and said != "not what was recorded":
         record = evidence.Record(path)  # somebody mended the hash as well
         edit(path, record.header["body-sha256"], evidence.sha256(record.body))
-    wrong = [one for one in checks(lesson) if "must say" not in one]
+    wrong = [one for one in check(lesson) if "must say" not in one]
     assert any(said in one for one in wrong), wrong
-    assert path.parent != lesson.evidence or len(wrong) == 1, wrong
+    assert where in CHECKS or len(wrong) == 1, wrong
+
+
+@pytest.mark.parametrize("lines, said", [
+    (130 * "\n" + "#ifndef", "line 140"), (900 * "\n" + "#ifndef", " lines")])
+def test_length(lesson, lines, said):
+    edit(lesson.path, "#ifndef", lines)
+    assert any(said in one for one in test_lessons.form(lesson))
 
 
 def test_missing_and_unknown_records(lesson):
@@ -374,9 +402,7 @@ def test_missing_and_unknown_records(lesson):
         assert said in wrong
 
 
-def test_machine_code_is_compared(lesson, tmp_path, monkeypatch):
-    monkeypatch.setattr(conftest, "CUBINS", tmp_path / "cubins")
-    monkeypatch.setattr(conftest, "known_archs", lambda: {75})
+def test_machine_code_is_compared(lesson):
     path = lesson.evidence / "run-h200-sm_75.txt"
     test_evidence.test_machine_code(lesson)
     edit(path, "# cubin-sha256: ", "# cubin-sha256: 0")
@@ -387,46 +413,39 @@ def test_machine_code_is_compared(lesson, tmp_path, monkeypatch):
         test_evidence.test_machine_code(lesson)
 
 
+@pytest.mark.skipif(not shutil.which("git"), reason="no git")
 def test_commit_holds_the_code(lesson):
-    git = ["git", "-C", lesson.root, "-c", "user.name=Test", "-c",
-           "user.email=test@localhost", "-c", "commit.gpgsign=false"]
-    if not shutil.which("git"):
-        pytest.skip("no git")
-    for text in (lesson.text, lesson.text + "int more;\n"):
-        was = lesson.text
+    path, was = lesson.evidence / "run-h200-sm_75.txt", lesson.text
+    for text in (was, was + "int more;\n"):
         lesson.path.write_text(text)
         for words in (["init", "-q"], ["add", "day99-test"],
-                      ["commit", "-q", "-m", "test"]):
-            subprocess.run([*git, *words], check=True)
+                      ["commit", "-q", "-m", "test"], ["rev-parse", "HEAD"]):
+            head = programs.sh([
+                "git", "-C", lesson.root, "-c", "user.name=Test", "-c",
+                "user.email=test@localhost", "-c", "commit.gpgsign=false",
+                *words])[1]
         lesson.path.write_text(was)
-        head = subprocess.run([*git, "rev-parse", "HEAD"], text=True,
-                              stdout=subprocess.PIPE).stdout.strip()
-        path = lesson.evidence / "run-h200-sm_75.txt"
-        path.write_text(re.sub("git-commit: .*", f"git-commit: {head}",
+        path.write_text(re.sub("git-commit: .*", f"git-commit: {head.strip()}",
                                path.read_text()))
         wrong = test_evidence.shortcomings(lesson)
         assert len(wrong) == (text != was)
     assert "holds other code" in wrong[0]
 
 
-def test_lessons_are_read(lesson, tmp_path, monkeypatch):
-    monkeypatch.setattr(conftest, "CUBINS", tmp_path / "cubins")
+def test_lessons_are_read(lesson):
     root = lesson.root
-    assert test_lessons.rows(lesson) == test_lessons.layout(root) == []
+    assert test_lessons.layout(root) == []
     assert list(test_lessons.unlike([lesson])) == []
-    edit(lesson.path, "//   one  ", "//   two  ")
-    edit(lesson.path, "yours   sum", "yours   nothing")
     edit(root / "CMakeLists.txt", "75)", "75)\nlesson(day98-b/b.cu 75)")
     for path in ("day98-b/b.cu", "day98-b/c.cu"):
         (root / path).parent.mkdir(exist_ok=True)
         (root / path).write_text(LESSON.replace("ches = 9", "ches = 8"))
     (root / "research/day99-test.md").unlink()
-    wrong = (test_lessons.rows(lesson) + test_lessons.layout(root)
-             + list(test_lessons.unlike(evidence.lessons(root))))
-    for said in ("yours: no kernel nothing", "the header ['copy (ceiling)', "
-                 "'two']", "day98-b/c.cu is not in", "no day98-b/README.md",
+    wrong = "\n".join(test_lessons.layout(root) + list(
+        test_lessons.unlike(evidence.lessons(root))))
+    for said in ("day98-b/c.cu is not in", "no day98-b/README.md",
                  "no research/day99-test.md", "test.cu differ"):
-        assert said in "\n".join(wrong)
+        assert said in wrong
     edit(lesson.path, "// ---- end of helpers", "// ---- the end")
     assert "no helpers" in next(test_lessons.unlike([lesson]))
 
@@ -443,23 +462,6 @@ def test_failures_are_read(tree):
         assert len(wrong) == count, wrong
 
 
-@pytest.mark.parametrize("name, caught, find, new, said", [
-    ("twice", "exit 1: sum", "kElems", "kN", "is in the lesson 4 times"),
-    ("nowhere", "exit 1: sum", "kN", "kElems", "is in the lesson 0 times"),
-    ("same", "exit 1: sum", START, START, "nothing is changed"),
-    ("unknown", "luck", "i < kElems;", "", "no `caught: ...`"),
-    ("no-gate", "exit 1:", "i < kElems;", "", "no `caught: ...`"),
-    ("Upper", "exit 1: sum", "i < kElems;", "", "a name of"),
-    ("short", "exit 1: sum", "i < kElems;", "", "short: twice"),
-    ("why", "explained: no run shows it", "i < kElems;", "", "may be"),
-    ("x\nwhat: is", "exit 1: sum", "i < kElems;", "", "a key twice, or")])
-def test_fault_lists_are_read(lesson, name, caught, find, new, said):
-    path = lesson.root / "tests/faults/day99.txt"
-    assert faults.read(lesson)[1] == []
-    path.write_text(FAULTS + fault(name, caught, find, new))
-    assert said in "\n".join(faults.read(lesson)[1])
-
-
 def tried(lesson, text, tmp_path):
     (lesson.root / "tests/faults/day99.txt").write_text(text)
     with ThreadPoolExecutor(4) as pool:
@@ -469,27 +471,9 @@ def tried(lesson, text, tmp_path):
 
 def test_survivors_are_seen(lesson, tmp_path, monkeypatch):
     monkeypatch.setattr(faults.Trial, "timeout", 2)
-    survivors = [
-        ("survivor", "exit 1: sum", "int total = 0", "long total = 0",
-         "status 0"),
-        ("gate", "exit 1: lost", "i < kElems", "i < 3", "FAILED sum: not 45"),
-        ("fine", "compiler: five", "kElems = 10", "kElems = 9", "it compiles"),
-        ("text", "compiler: six or", "kElems = 10", "kElems = 4", "five or"),
-        ("broken", "exit 1: sum", "int total = 0", "int total = ",
-         "not compile"),
-        ("hangs", "exit 1: sum", "total > 1000", "total > 10", "status 124"),
-        ("silent", "exit 1: sum", "|| failures > 0", "|| true", "All checks"),
-        ("shuffles", "machine code: test_shuffles", "int shfl", "int Shfl, shfl",
-         "1 passed"),
-        ("no-test", "machine code: test_none", "int shfl", "int none",
-         "not found"),
-        ("row", "figures: test_row", "kElems = 10", "kElems = 11",
-         "FAILED sum"),
-        ("no-race", "racecheck", "int total = 0", "long total = 0",
-         "status 0")]
-    lines, wrong = tried(lesson, FAULTS + "".join(
-        fault(*survivor[:4]) for survivor in survivors), tmp_path)
-    for line, (name, *_, said) in zip(lines[6:], survivors, strict=True):
+    lines, wrong = tried(lesson, FAULTS + planted(SURVIVORS), tmp_path)
+    for line, (name, *_, said) in zip(lines[6:], cells(SURVIVORS),
+                                      strict=True):
         assert line in wrong and line.startswith(f"{name}: NOT CAUGHT by ")
         assert said in line
     assert not any("NOT CAUGHT" in line for line in lines[:6])
@@ -511,19 +495,18 @@ def test_disturbed(lesson, tmp_path):
     assert (tmp_path / "mark").exists()
 
 
-def test_nothing_wrong_is_recorded(tree, monkeypatch):
+def test_nothing_wrong_is_recorded(tree):
     """A failed step is not recorded, and the others are."""
     lesson = evidence.lessons(tree)[0]
-    assert "0 to do" in record(tree).stdout
+    assert "0 to do" in record(tree)[1]
     edit(tree / "CMakeLists.txt", "75)\n", "75)\nlesson(day98-b/b.cu 75)\n")
-    other = tree / "day98-b/b.cu"
-    other.parent.mkdir()
-    other.write_text(LESSON.replace("total != 45", "total != 44"))
+    (tree / "day98-b").mkdir()
+    (tree / "day98-b/b.cu").write_text(LESSON.replace("l != 45", "l != 44"))
     (lesson.evidence / "run-h200-sm_75.txt").unlink()
-    done = record(tree, "--steps=run,crowd,timed,faults")
-    assert done.returncode == 1 and "3 steps failed" in done.stdout
-    assert "0 faults; write at least" in done.stdout
-    assert "FAILED sum: not 45" in done.stdout
+    status, said = record(tree, "--steps=run,crowd,timed,faults")
+    assert status == 1 and "3 steps failed" in said
+    assert "0 faults; write at least" in said
+    assert "FAILED sum: not 45" in said
     assert test_evidence.shortcomings(lesson) == []
     assert [path.name for path in (tree / "evidence/day98-b").iterdir()] == \
         ["timed-h200-sm_75.csv"]  # the clock's gate may fail in a profiler
@@ -537,7 +520,7 @@ def test_kept(tree, recorded, monkeypatch):
         for path in (tree / "evidence").glob("*/[fs]a*"):
             path.unlink()
         return record(tree, "--steps=sanitizer,faults", "--kept",
-                      recorded.parent / "work/kept").stdout
+                      recorded.parent / "work/kept")[1]
     assert "0 steps failed" in again()
     edit(tree / "tests/test_day99.py", r"SHFL\.1", "SHFL")
     said = again()
@@ -562,8 +545,8 @@ def test_recording_refuses(tree, monkeypatch, options, env, said):
         monkeypatch.setenv(name, value)
     (tree / "evidence/day99-test/run-h200-sm_75.txt").unlink()
     before = sorted((tree / "evidence").rglob("*"))
-    done = record(tree, *options)
-    assert done.returncode == 1 and said in done.stdout
+    status, text = record(tree, *options)
+    assert status == 1 and said in text
     assert sorted((tree / "evidence").rglob("*")) == before
 
 
