@@ -62,8 +62,8 @@ def header(record, lesson, found):
 
 
 def run(record, lesson):
-    facts, arch = record.header, record.arch
-    command = evidence.compile_command(lesson, arch)
+    facts = record.header
+    command = evidence.compile_command(lesson, record.arch)
     if facts["compile-command"] != command and "cccl" not in facts:
         yield f"compiled by {facts['compile-command']}, not by {command}"
     toolkit = ".".join(facts["nvcc-version"].split(".")[:2])
@@ -71,7 +71,7 @@ def run(record, lesson):
                  f"{facts['compute-capability']},",
                  f"driver CUDA {facts['cuda-driver-version']}, "
                  f"toolkit CUDA {toolkit},"):
-        if not re.search(f"^{re.escape(text)}", record.body, re.M):
+        if f"\n{text}" not in f"\n{record.body}":
             yield f"no line of the output begins with: {text}"
     if record.quick or re.search("^FAILED|^SKIPPED", record.body, re.M) or \
             not record.body.endswith(evidence.DONE):
@@ -103,10 +103,8 @@ def faults_(record, lesson):
     if first != faults.signature(lesson):
         yield "stale: the list of faults has changed; record it"
     for fault in want:
-        said = "explained: " if fault.how == "explained" else \
-            f"caught by {fault.how}: "
-        if not any(line.startswith(f"{fault.name}: {said}")
-                   for line in lines):
+        said = f"caught by {fault.how}: ".replace("caught by expl", "expl")
+        if f"\n{fault.name}: {said}" not in record.body:
             yield f"{fault.name} is not {said}..."
     if len(lines) != len(want) or last != f"{len(want)} faults":
         yield f"{len(lines)} lines for {len(want)} faults"
@@ -138,19 +136,16 @@ KINDS = {"run": run, "library": run, "profile": profile, "timed": profile,
 
 
 def shortcomings(lesson):
-    wrong = []
     paths = {path.stem: path for path in sorted(lesson.evidence.glob("*"))}
-    wrong += [f"evidence/{lesson.folder}/{name} is missing: record it with "
-              "tools/record.py" for name in needed(lesson)
-              if name not in paths]
+    wrong = [f"evidence/{lesson.folder}/{name} is missing: record it with "
+             "tools/record.py" for name in needed(lesson) if name not in paths]
     for path in paths.values():
-        found = NAME.fullmatch(path.name)
+        record, found = evidence.Record(path), NAME.fullmatch(path.name)
         if not found or found["kind"] not in KINDS:
-            wrong.append(f"{path.name}: of no known kind; remove it")
-            continue
-        record = evidence.Record(path)
-        said = header(record, lesson, found) or KINDS[found["kind"]](
-            record, lesson)
+            said = ["of no known kind; remove it"]
+        else:
+            said = header(record, lesson, found) or KINDS[found["kind"]](
+                record, lesson)
         wrong += [f"{path.name}: {one}" for one in said]
     if evidence.verified(lesson) not in lesson.text:
         wrong.append("its header must say (tools/record.py --verified):\n"

@@ -1,9 +1,9 @@
 """The form of the lesson files."""
 import re
-import subprocess
 
 import conftest
 import evidence
+import programs
 from conftest import judge
 
 HELPER_LINES = 230  # and the prologue
@@ -18,32 +18,27 @@ ORDER = ["#include <cuda_runtime.h>", "#ifndef LESSON_QUICK", "__global__",
 
 
 def form(lesson):
-    text, wrong = lesson.text, []
-    lines = text.splitlines()
-    wrong += [f"line {k}: longer than 79 columns" for k, line
-              in enumerate(lines, 1) if len(line) > 79]
-    if len(lines) > LIMITS.get(lesson.day, 900):
-        wrong.append(f"{len(lines)} lines")
+    text, lines = lesson.text, lesson.text.splitlines()
     places = [re.search("^(?:inline |template .*|static )*" + re.escape(mark),
                         text, re.M) for mark in ORDER]
-    wrong += [f"no line that begins with {mark}"
-              for mark, place in zip(ORDER, places) if not place]
     starts = [place.start() for place in places if place]
-    if starts != sorted(starts):
-        wrong.append("not in this order: " + ", ".join(ORDER))
-    if "__global__" in text and text[:text.index("__global__")].count(
-            "\n") >= 139:
-        wrong.append("the first kernel must start before line 140")
-    if not lines[0].startswith(f"// Day {lesson.day}: "):
-        wrong.append(f"the first line is not `// Day {lesson.day}: ...`")
     builds = [evidence.compile_command(lesson, arch)
               for arch in lesson.builds]
-    for command in builds:
-        if not re.search(rf"^// (Build:)? +{re.escape(command)}$", text, re.M):
-            wrong.append(f"its header has no `// Build: {command}`")
-    if lesson.builds[0] != lesson.arch:
-        wrong.append(f"the first Build line is not for sm_{lesson.arch}")
-    return wrong
+    return [f"line {k}: longer than 79 columns" for k, line
+            in enumerate(lines, 1) if len(line) > 79] + [
+        f"no line that begins with {mark}"
+        for mark, place in zip(ORDER, places) if not place] + [
+        f"its header has no `// Build: {command}`" for command in builds
+        if not re.search(rf"^// (Build:)? +{re.escape(command)}$", text,
+                         re.M)] + [why for bad, why in (
+            (len(lines) > LIMITS.get(lesson.day, 900), f"{len(lines)} lines"),
+            (starts != sorted(starts), f"not in this order: {ORDER}"),
+            (text.partition("__global__")[0].count("\n") >= 139,
+             "the first kernel must start before line 140"),
+            (not lines[0].startswith(f"// Day {lesson.day}: "),
+             f"the first line is not `// Day {lesson.day}: ...`"),
+            (lesson.builds[0] != lesson.arch,
+             f"the first Build line is not for sm_{lesson.arch}")) if bad]
 
 
 def headed(text):
@@ -81,10 +76,9 @@ def listed(lesson):
     program = conftest.CUBINS.parent / "bin" / f"{lesson.name}-yours"
     if not program.exists():
         program = conftest.compiled(lesson, lesson.arch, "-DLESSON_YOURS")
-    done = subprocess.run([program, "--list"], text=True,
-                          stdout=subprocess.PIPE, timeout=60)
-    assert done.returncode == 0
-    return re.findall(r"^  (\S.*?) {2,}([\w:]+)", done.stdout, re.M)
+    status, said = programs.sh([program, "--list"], 60)
+    assert status == 0
+    return re.findall(r"^  (\S.*?) {2,}([\w:]+)", said, re.M)
 
 
 def rows(lesson):
@@ -113,15 +107,14 @@ def layout(root):
     claims and tests."""
     lessons = evidence.lessons(root)
     folders = [lesson.folder for lesson in lessons]
-    wrong = [f"{path} is not in CMakeLists.txt" for path in
-             {path.relative_to(root).as_posix()
-              for path in root.glob("day*/*.cu")}
-             - {lesson.source for lesson in lessons}]
-    wrong += [f"{folder}: two lessons" for folder in set(folders)
-              if folders.count(folder) > 1]
-    return wrong + [f"no {path}" for lesson in lessons for path in (
-        f"{lesson.folder}/README.md", f"research/{lesson.folder}.md",
-        f"tests/test_day{lesson.day}.py")
+    files = {str(path.relative_to(root)) for path in root.glob("day*/*.cu")}
+    return [f"{path} is not in CMakeLists.txt" for path in
+            files - {lesson.source for lesson in lessons}] + [
+        f"{folder}: two lessons" for folder in set(folders)
+        if folders.count(folder) > 1] + [
+        f"no {path}" for lesson in lessons for path in (
+            f"{lesson.folder}/README.md", f"research/{lesson.folder}.md",
+            f"tests/test_day{lesson.day}.py")
         if not (root / path).exists() and not lesson.draft]
 
 
