@@ -14,10 +14,6 @@ from conftest import judge
 
 NAME = re.compile(r"(?P<kind>[a-z]+)-(?P<card>.+?)(?:-sm_(?P<arch>\d+))?"
                   r"\.(?:txt|csv)")
-HOSTILE = {"no device visible": 77, "a device that does not exist": 77,
-           "PTX switched off": 77, "compute capability 99.0": 77,
-           "800 MB free": 77, "100 MB free": 77, "a full disk": 1,
-           "twice at once": 0}
 
 
 def needed(lesson):
@@ -111,14 +107,11 @@ def faults_(record, lesson):
 
 
 def hostile(record, lesson):
-    ended = dict(re.findall(r"^(\S.*)\n  .*\n  exit status (.*)$",
-                            record.body, re.M))
-    for case, status in HOSTILE.items():
-        said = [end for what, end in ended.items() if case in what]
-        start = {77: "77: SKIPPED", 1: "1: FAILED", 0: "0: All checks"}
-        fine = [start[status]] + ["0: All checks"] * ("PTX" in case)
-        if len(said) != 1 or not said[0].startswith(tuple(fine)):
-            yield f"{case}: {said}, not {fine[0]}"
+    capability = int(record.header["compute-capability"].replace(".", ""))
+    for what, end, _, command in recording.cases(lesson, capability):
+        said = {77: "77: SKIPPED", 1: "1: FAILED", 0: "0: All checks"}[end]
+        if f"{what}\n  {command}\n  exit status {said}" not in record.body:
+            yield f"{what}: not exit status {said}"
 
 
 def many(least):

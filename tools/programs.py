@@ -28,23 +28,14 @@ LAUNCH = """gpu__time_duration.sum dram__bytes_read.sum dram__bytes_write.sum
     launch__shared_mem_per_block_static""".split()
 METRICS = LAUNCH + """
     launch__registers_per_thread launch__occupancy_limit_blocks
-    launch__occupancy_limit_registers launch__occupancy_limit_shared_mem
     launch__occupancy_limit_warps sm__maximum_warps_per_active_cycle_pct
     sm__warps_active.avg.pct_of_peak_sustained_active
-    lts__t_sectors_op_write.sum
     l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio
-    l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_st.ratio
     l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum
     l1tex__t_requests_pipe_lsu_mem_global_op_red.sum
-    l1tex__t_requests_pipe_lsu_mem_global_op_atom.sum
-    l1tex__t_requests_pipe_lsu_mem_local_op_ld.sum
-    l1tex__t_requests_pipe_lsu_mem_local_op_st.sum
     l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum
     l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum
-    l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum
-    smsp__inst_executed.sum smsp__thread_inst_executed_per_inst_executed.ratio
-    smsp__thread_inst_executed_pred_on_per_inst_executed.ratio
-    smsp__sass_average_branch_targets_threads_uniform.pct""".split()
+    smsp__thread_inst_executed_per_inst_executed.ratio""".split()
 
 
 def sh(command, timeout=600, env=None, cwd=None):

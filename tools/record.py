@@ -83,20 +83,15 @@ def surroundings(args):
     want(programs.toolkit(), "no nvcc")
     (args.work / "host.cu").write_text("__VERSION__\n")
     host = sh([programs.NVCC, "-E", args.work / "host.cu"])[1].split('"')[-2:]
-    try:
-        system = platform.freedesktop_os_release()["PRETTY_NAME"]
-    except OSError:
-        system = platform.system()
-    git, dirty = ["git", "-C", evidence.ROOT], "no"
-    status, commit = sh([*git, "rev-parse", "HEAD"])
-    if args.commit or status:
-        commit = args.commit or ""
-        want(re.fullmatch("[0-9a-f]{40}", commit),
-             "no repository here: say --commit with its 40 digits")
-    elif sh([*git, "status", "--porcelain", "-uno"])[1].strip():
-        dirty = "yes"
-    return {"nvcc-version": programs.toolkit(), "os": system,
-            "git-dirty": dirty, "git-commit": commit.strip(),
+    git = ["git", "-C", evidence.ROOT]
+    status, head = sh([*git, "rev-parse", "HEAD"])
+    commit = args.commit or (status == 0) * head.strip()
+    want(re.fullmatch("[0-9a-f]{40}", commit),
+         "no repository here: say --commit with its 40 digits")
+    dirty = not args.commit and sh([*git, "status", "--porcelain", "-uno"])[1]
+    return {"nvcc-version": programs.toolkit(), "git-commit": commit,
+            "git-dirty": "yes" if dirty else "no",
+            "os": platform.freedesktop_os_release()["PRETTY_NAME"],
             "host-compiler": re.sub(r"^(?=\d)", "gcc ", host[0])}
 
 
@@ -114,6 +109,27 @@ def card(gpu):
     return {**dict(zip(keys, cells)), "cuda-driver-version": cuda,
             "clocks": "SM {} now, {} at most; memory {} now, {} at most"
             .format(*cells[6:])}
+
+
+def cases(lesson, capability):
+    """What, how it must end, a word of what it must say, the command."""
+    run, done = f"./{lesson.name}", evidence.DONE
+    ptx = (77, "-arch=") if lesson.arch < capability else (0, done)
+    return [
+        ("no device visible", 77, "GPU", f"CUDA_VISIBLE_DEVICES= {run}"),
+        ("a device that does not exist", 77, "GPU",
+         f"CUDA_VISIBLE_DEVICES=99 {run}"),
+        (f"built for sm_{lesson.arch}, PTX switched off", *ptx,
+         f"CUDA_DISABLE_PTX_JIT=1 CUDA_CACHE_DISABLE=1 {run}-quick"),
+        ("a lesson for compute capability 99.0", 77, "or newer",
+         f"{run}-later"),
+        *((f"a card with {size} MB free", 77, said,
+           f"./fill_card {size} {run}")
+          for size, said in ((800, "memory"), (100, "SKIPPED"))),
+        ("a full disk", 1, "FAILED", f"{run}-quick >/dev/full"),
+        ("twice at once", 0, done,
+         f"{run}-quick >1 2>&1 & {run}-quick >2 2>&1; a=$?; wait $!; "
+         "b=$?; cat 1 2; exit $((a + b))")]
 
 
 @dataclass(eq=False)
@@ -227,26 +243,6 @@ class Recorder:
         return (f"{what}\n  {command}\n  exit status {status}: "
                 f"{line(said, 'SKIPPED|FAILED|All checks')}\n")
 
-    def cases(self, lesson):
-        """What, how it must end, a word of what it must say, the command."""
-        run, done = f"./{lesson.name}", evidence.DONE
-        ptx = (77, "-arch=") if lesson.arch < self.capability else (0, done)
-        return [
-            ("no device visible", 77, "GPU", f"CUDA_VISIBLE_DEVICES= {run}"),
-            ("a device that does not exist", 77, "GPU",
-             f"CUDA_VISIBLE_DEVICES=99 {run}"),
-            (f"built for sm_{lesson.arch}, PTX switched off", *ptx,
-             f"CUDA_DISABLE_PTX_JIT=1 CUDA_CACHE_DISABLE=1 {run}-quick"),
-            ("a lesson for compute capability 99.0", 77, "or newer",
-             f"{run}-later"),
-            *((f"a card with {size} MB free", 77, said,
-               f"./fill_card {size} {run}")
-              for size, said in ((800, "memory"), (100, "SKIPPED"))),
-            ("a full disk", 1, "FAILED", f"{run}-quick >/dev/full"),
-            ("twice at once", 0, done,
-             f"{run}-quick >1 2>&1 & {run}-quick >2 2>&1; a=$?; wait $!; "
-             "b=$?; cat 1 2; exit $((a + b))")]
-
     def steps(self, lesson):
         own, args = lesson.arch, self.args
         ncu = re.search(r"Version ([\d.]+)|$", sh([programs.NCU,
@@ -290,8 +286,8 @@ class Recorder:
                     "cccl": f"{version // 100000}.{version // 100 % 1000}"})
         yield Step(lesson, own, "hostile", [
             partial(self.hostile, lesson, case)
-            for case in self.cases(lesson)], {"run-command": "see each run"},
-            ("full", "quick", "later"))
+            for case in cases(lesson, self.capability)],
+            {"run-command": "see each run"}, ("full", "quick", "later"))
         listed, wrong = faults.read(lesson)
         trial = faults.Trial(lesson, args.work / f"{lesson.folder}-faults",
                              self.gpus, self.kept, self.where)
