@@ -367,13 +367,18 @@ class Recorder:
                      "left " + line(why, "^FAILED|^==ERR|error:|exit status"))
 
     def alone(self, gpu, steps):
-        """Does steps one after the other on one GPU."""
+        """Does steps one after the other on one GPU: runs first, then what is
+        long. The profiler serves one program at a time: the first GPU's."""
+        def rank(step):
+            profiles = step.kind in ("profile", "timed")
+            return (step.kind != "run", profiles == (gpu != self.ids[0]),
+                    -len(step.jobs))
         while True:
             with self.lock:
                 mine = [step for step in steps if step.gpu in ("", gpu)]
                 if not mine:
                     return
-                step = mine[0]
+                step = min(mine, key=rank)
                 steps.remove(step)
                 step.gpu = gpu
             self.finish(step, lambda: [
@@ -381,10 +386,12 @@ class Recorder:
                 for job in step.jobs])
 
     def together(self, steps):
-        """Does steps at the same time, what is slow of them first."""
+        """Does steps at the same time: first what needs no GPU, and what is
+        slow."""
         def rank(one):
             how = one[0].hows[one[1]]
-            return (SLOW.index(how) if how in SLOW else len(SLOW),
+            return (how not in faults.NO_GPU,
+                    SLOW.index(how) if how in SLOW else len(SLOW),
                     how == "crowd", -int(one[0].lesson.day))
 
         def results(step):
