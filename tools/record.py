@@ -352,8 +352,8 @@ class Recorder:
                 step.body(results()),
                 {"run-command": f"./{step.lesson.name}", **self.facts,
                  **self.cards[step.gpu or self.ids[0]], **step.facts,
-                 "cubin-sha256": evidence.sha256(self.compiled(
-                     step.lesson, step.arch, "cubin").read_bytes())})
+                 "cubin-sha256": evidence.cubin_sha256(self.compiled(
+                     step.lesson, step.arch, "cubin"))})
         except Exception as error:
             why = str(error) if isinstance(error, Failed) else repr(error)
         begins, ends = zip(*step.times or [(0, 0)])
