@@ -9,7 +9,8 @@ from evidence import close, number
 COPY = "copy (ceiling)"
 READ, WRITE = "dram__bytes_read.sum", "dram__bytes_write.sum"
 TIME = "gpu__time_duration.sum"  # in ns
-SECTORS = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio"
+SECTORS = ("l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld"
+           ".ratio")
 ATOMICS = "l1tex__t_requests_pipe_lsu_mem_global_op_red.sum"
 
 

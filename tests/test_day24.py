@@ -213,8 +213,8 @@ def test_atomics_columns(run):
                     row["GB/s"])
         shares[label] = share
     del shares["v0 atomic global"]
-    listed = re.search(r"^Above 80 % a row's atomics hide what its block's sum "
-                       r"costs:((?:\n  .+)+| none)$", run.body, re.M)[1]
+    [listed] = said(run, r"^Above 80 % a row's atomics hide what its block's "
+                    r"sum costs:((?:\n  .+)+| none)$")
     assert re.findall(r"\n +(.*)", listed) in [
         [label for label, share in shares.items() if share > least]
         for least in (79.94, 80.06)]
@@ -240,7 +240,7 @@ def test_orders(run):
         cell = rows[label]["x from"]
         assert cell > 1 and "~" not in cell.text
     assert rows["v4 two loads"]["% copy"] >= 39
-    tail, stages = rows["v4 + shuffle + atomic"], rows["v4 + two-stage shuffle"]
+    tail, stages = (rows[label] for label in LABELS[9:11])
     assert min(tail["% atomics"], stages["% atomics"]) > 80
     assert close(stages["ms"], tail["ms"],
                  max(tail["spread"], stages["spread"]))
@@ -315,7 +315,7 @@ def test_accuracy(run):
 
 
 def test_stall_sentence(run):
-    """84 is less than half of the distance from a float of 2^31 to the next."""
+    """84 is less than half of the way from a float of 2^31 to the next."""
     assert ("of floats below 84 stays at 2147483648: the next float is\n256 "
             "away, and less than half of that is rounded off.") in run.body
     assert 2 ** 31 / 2 ** 23 == 256 and 84 < 256 / 2

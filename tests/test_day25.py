@@ -230,8 +230,8 @@ def test_growth_columns(run):
     of = facts(run)
     for clock, (rows, note) in growths(run).items():
         told = int(re.match(
-            r"inputs: up to (\d+) copies in turn\. L2: they fit in it; memory: "
-            r"they fill it more\nthan 4 times; mixed: neither\.", note)[1])
+            r"inputs: up to (\d+) copies in turn\. L2: they fit in it; memory:"
+            r" they fill it more\nthan 4 times; mixed: neither\.", note)[1])
         for log, row in rows.items():
             size, v10 = 4 * 2 ** log, row["v10"]
             for name in ("v10", "v11"):
@@ -262,8 +262,8 @@ def test_growth_verdicts(run):
             ratios = {log: row[f"library/{version}"] for log, row in
                       rows.items() if row[f"library/{version}"] != "n/a"}
             told = re.findall(
-                rf"^Launched {clock}, back to back, the library takes ([\d.]+) "
-                rf"\(2\^(\d+)\) to ([\d.]+) \(2\^(\d+)\)\ntimes as long as "
+                rf"^Launched {clock}, back to back, the library takes ([\d.]+)"
+                rf" \(2\^(\d+)\) to ([\d.]+) \(2\^(\d+)\)\ntimes as long as "
                 rf"{version}{overlaps}\.$", note, re.M)
             assert len(told) == bool(ratios)
             for least, at, most, top in told:
@@ -329,8 +329,8 @@ def test_waves(run):
 def test_awkward_lines(run):
     """All runs right; above 2^32 all rows, or why not."""
     lengths, runs, right = said(
-        run, r"Awkward inputs, not timed: (\d+) lengths from 0 to \d+, bases 0 "
-        r"to 3 floats past\na boundary: (\d+) of (\d+) runs right\.")
+        run, r"Awkward inputs, not timed: (\d+) lengths from 0 to \d+, bases 0"
+        r" to 3 floats past\na boundary: (\d+) of (\d+) runs right\.")
     rows = len(ladder(run))
     assert runs == right == 5 * lengths * rows and lengths >= 30
     [huge] = said(run, r"^n = 2\^32 \+ 2\^20 \+ 5(.*)")
