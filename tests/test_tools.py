@@ -428,7 +428,7 @@ def test_kept(tree, recorded, monkeypatch):
 
 
 @pytest.mark.parametrize("options, env, said", [
-    (["--commit="], {}, "say --commit"),
+    (["--commit="], {"GIT_DIR": "none"}, "say --commit"),
     ([], {"NVIDIA_SMI": "no-such-program"}, "does not describe GPU 0"),
     ([], {"NVCC": "no-such-program"}, "no nvcc"),
     (["--steps=luck"], {}, "--steps: of run"),
