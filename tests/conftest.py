@@ -74,6 +74,13 @@ def pytest_generate_tests(metafunc):
 
 
 @lru_cache(maxsize=None)
+def nvcc_version():
+    """(13, 0, 88)"""
+    found = programs.toolkit() or missing("no nvcc")
+    return tuple(map(int, found.split(".")))
+
+
+@lru_cache(maxsize=None)
 def known_archs():
     status, said = programs.sh([NVCC, "--list-gpu-code"])
     if status:

@@ -1,10 +1,9 @@
 """Day 45: where the loads are, and what its tables say."""
 import math
 import re
-import subprocess
 
 import pytest
-from conftest import NVCC
+from conftest import nvcc_version
 
 from evidence import close
 from figures import (COPY, READ, SECTORS, as_profiled, cells, launched, moved,
@@ -40,9 +39,7 @@ def test_guarded_loads_are_apart(kernel):
 
 @pytest.mark.archs(100, 110, 120)
 def test_guarded_loads_are_together(kernel):
-    if "release 13.0" not in subprocess.run(
-            [NVCC, "--version"], text=True, check=True,
-            stdout=subprocess.PIPE).stdout:
+    if nvcc_version()[:2] != (13, 0):
         pytest.skip("another compiler than that of CUDA 13.0")
     assert kernel("scaleAddGuarded").run(LOAD, until="FFMA") == 2 * 8
 
