@@ -31,7 +31,7 @@ def header(record, lesson, found):
     if lacks:
         return [f"no {', '.join(lacks)}"]
     card, date = evidence.slug(facts["gpu"]), facts["date-utc"]
-    capability = int(facts["compute-capability"].replace(".", ""))
+    capability = evidence.capability(facts)
     commit, dirty = facts["git-commit"], facts["git-dirty"]
     status, was = programs.sh(["git", "show", f"{commit}:{lesson.source}"],
                               cwd=lesson.root)  # it need not be at hand
@@ -107,7 +107,7 @@ def faults_(record, lesson):
 
 
 def hostile(record, lesson):
-    capability = int(record.header["compute-capability"].replace(".", ""))
+    capability = evidence.capability(record.header)
     for what, end, _, command in recording.cases(lesson, capability):
         said = {77: "77: SKIPPED", 1: "1: FAILED", 0: "0: All checks"}[end]
         if f"{what}\n  {command}\n  exit status {said}" not in record.body:

@@ -93,7 +93,7 @@ def growth(run):
                    if one.title.startswith(f"Growth, launched {clock}")]
         names = [name for name in table.columns if re.fullmatch(r"v\d+|library", name)]
         for name, color in zip(names, (PURPLE, ORANGE, BLUE, GREEN, "black")):
-            axis.plot([2 ** int(row["n"][2:].rstrip("*")) for row in table.rows],
+            axis.plot([2 ** int(row["n"][2:]) for row in table.rows],
                       numbers(table.rows, name), "o-" if name[0] == "v" else "s--",
                       ms=3.5, lw=1.4, color=color, label=name)
         axis.set_xscale("log", base=2)
@@ -365,7 +365,7 @@ CHARTS = {  # day: {file: what draws it}; a chart takes a record
 def main(check, root=evidence.ROOT):
     wrong, drafts = [], {one.folder for one in evidence.lessons(root) if one.draft}
     for lesson in evidence.lessons(root):
-        record = lesson.evidence / f"run-{evidence.CARD}-sm_{lesson.builds[-1]}.txt"
+        record = lesson.run(lesson.builds[-1])
         for name, draw in CHARTS.get(lesson.day, {}).items():
             path = lesson.path.with_name(name)
             if name.startswith("drawing"):

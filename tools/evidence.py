@@ -67,6 +67,10 @@ class Lesson:
                            self.text, re.M)
         return [int(arch) for arch in dict.fromkeys(found)] or [self.arch]
 
+    def run(self, arch):
+        """Where its run for an architecture is recorded."""
+        return self.evidence / f"run-{CARD}-sm_{arch}.txt"
+
     @property
     def code_sha256(self):
         return sha256(code(self.text))
@@ -138,6 +142,11 @@ def slug(gpu):
     return re.sub("[^a-z0-9]+", "-", gpu.lower().replace("nvidia ", ""))
 
 
+def capability(facts):
+    """'9.0' is 90, as architectures are numbered."""
+    return int(facts["compute-capability"].replace(".", ""))
+
+
 def compile_command(lesson, arch, flags=""):
     return (f"nvcc -std=c++17 -O3{flags} -arch=sm_{arch} -o {lesson.name} "
             f"{lesson.name}.cu")
@@ -160,8 +169,7 @@ def write(path, lesson, arch, body, facts):
 
 def verified(lesson):
     """The `Verified:` lines of a lesson, as its records have them."""
-    runs = [lesson.evidence / f"run-{CARD}-sm_{arch}.txt"
-            for arch in lesson.builds]
+    runs = [lesson.run(arch) for arch in lesson.builds]
     if not all(run.exists() for run in runs):
         return "// Verified: UNVERIFIED\n"
     facts = [Record(runs[0]).header.get(key, "n/a") for key in

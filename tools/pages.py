@@ -113,7 +113,7 @@ class Weaver:
         arch = re.fullmatch(r"sm_(\d+)", build)
         if lesson is None or not arch or int(arch[1]) not in lesson.builds:
             raise ValueError(f"no build '{build}' of such a lesson")
-        path = lesson.evidence / f"run-{evidence.CARD}-{build}.txt"
+        path = lesson.run(arch[1])
         if path not in self.records:
             self.records[path] = evidence.Record(path) if path.exists() else None
         if self.records[path] is None and not lesson.draft:
@@ -173,7 +173,7 @@ def figure(run, table, row=None, column=None, *more):
     named = [one for one in run.tables if one.title.startswith(table)]
     if len(named) != 1:
         raise ValueError(f"{len(named)} tables begin with '{table}'")
-    rows = {one[named[0].columns[0]].rstrip("*"): one for one in named[0].rows}
+    rows = {one[named[0].columns[0]]: one for one in named[0].rows}
     cell = rows[row][column]
     for step in more:
         value = evidence.number(str(cell))

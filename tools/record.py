@@ -156,7 +156,7 @@ class Recorder:
         self.cards = {gpu: card(gpu) for gpu in self.ids}
         first = self.cards[self.ids[0]]
         self.slug = evidence.slug(first["gpu"])
-        self.capability = int(first["compute-capability"].replace(".", ""))
+        self.capability = evidence.capability(first)
         self.where = f"{first['gpu']}, driver {first['driver']}"
         self.gpus = programs.Gpus(self.ids, args.each)
         self.kept = programs.Kept(args.kept or args.work / "kept")
