@@ -41,6 +41,14 @@ def judge(lesson, wrong):
         pytest.fail(text, pytrace=False)
 
 
+def anchors(path):
+    """Of a page's headings, as GitHub makes them."""
+    text = re.sub(r"^(```+).*?^\1", "", path.read_text(), flags=re.M | re.S)
+    heads = re.findall(r"^#+ +(.*)$", text, re.M)
+    return {re.sub(r"[^\w -]", "", re.sub(r"\]\([^)]*\)", "", head)).strip()
+            .lower().replace(" ", "-") for head in heads}
+
+
 def lesson_of(module):
     """tests/test_day24.py tests the lesson of day 24."""
     day = re.search(r"test_(day\d+)$", module.__name__)

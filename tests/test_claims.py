@@ -4,7 +4,7 @@ import ast
 import re
 
 import evidence
-from conftest import judge
+from conftest import anchors, judge
 from evidence import code
 
 HEAD = "| id | claim | kind | check | source |"
@@ -55,8 +55,7 @@ def kernels(source, tests):
     """Each kernel is named by a test, or by `# No row: NAME ...`."""
     no_row = " ".join(re.findall(r"^# No row:(.*)", tests, re.M)).split()
     named = set(re.findall(r"\w+", re.sub(r"#.*", "", tests)))
-    found = re.findall(r"__global__\s+void\s+(?:__\w+__\([^{;]*?\)\s*)?"
-                       r"(\w+)\(", source)
+    found = evidence.KERNEL.findall(source)
     if len(found) != source.count("__global__"):
         yield (f"{source.count('__global__')} times __global__, but "
                f"{len(found)} kernels as `__global__ void NAME(`")
@@ -147,11 +146,8 @@ def unmet(root, table):
                 yield f"{kind} {name}: there is none"
         for path, anchor in links:
             path = root / "research" / path
-            heads = re.findall("^#+ (.*)", path.read_text()
-                               if path.exists() else "", re.M)
-            if not heads or anchor and anchor not in [
-                    re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-")
-                    for head in heads]:
+            heads = anchors(path) if path.exists() else ()
+            if not heads or anchor and anchor not in heads:
                 yield f"{path.name}#{anchor}: there is none"
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import NVCC, evidence, judge, missing
+from conftest import NVCC, anchors, evidence, judge, missing
 
 import charts  # conftest puts tools/ on the path
 import pages
@@ -204,18 +204,9 @@ def test_names_are_kept_and_every_kernel_is_exported(any_lesson, regions):
              for path in regions.glob(f"{any_lesson.folder}/*.cu")}
     wrong = [f"no region {name}, which pages rely on"
              for name in sorted(names(any_lesson.folder) - files.keys())]
-    kernel = re.compile(r"__global__ void(?:\s+__\w+__\([^)]*\))?\s+(\w+)")
-    hidden = set(kernel.findall(any_lesson.text)) - set(
-        kernel.findall("".join(files.values())))
+    found = evidence.KERNEL.findall
+    hidden = set(found(any_lesson.text)) - set(found("".join(files.values())))
     judge(any_lesson, wrong + [f"kernel {name} is in no region" for name in hidden])
-
-
-def anchors(path):
-    """Of a page's headings, as GitHub makes them."""
-    text = re.sub(r"^(```+).*?^\1", "", path.read_text(), flags=re.M | re.S)
-    heads = re.findall(r"^#+ +(.*)$", text, re.M)
-    return {re.sub(r"[^\w -]", "", re.sub(r"\]\([^)]*\)", "", head)).strip()
-            .lower().replace(" ", "-") for head in heads}
 
 
 def dead(path, root):

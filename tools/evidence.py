@@ -24,6 +24,10 @@ TOKEN = re.compile(r"""
     | //(?:\\\n|[^\n])* | /\*.*?\*/""", re.S | re.X)
 
 
+KERNEL = re.compile(r"__global__\s+void\s+(?:__\w+__\([^{;]*?\)\s*)?"
+                    r"(\w+)\(")
+
+
 def code(text):
     """A source without comments, blank lines and blanks at line ends."""
     text = TOKEN.sub(lambda token: token["keep"] or " ", text)

@@ -34,7 +34,7 @@ ALONE = ("run", "profile", "timed", "hostile", "library", "soak")
 STEPS = (*ALONE, "sanitizer", "faults", "crowd")
 SLOW = "racecheck initcheck memcheck synccheck profile".split()  # first
 FULL_RUNS = {"25": 35}  # of other days 8
-QUICK = ["-DLESSON_QUICK", "-DLESSON_NO_CUB"]
+QUICK = faults.FLAGS.split()
 FLAGS = {"quick": QUICK, "later": QUICK,
          "cubin": ["-DLESSON_NO_CUB", "-cubin"],
          "lines": ["-DLESSON_QUICK", "-lineinfo"],
@@ -76,6 +76,12 @@ def edited(lesson, variant):
         text, count = re.subn(old, new, text)
         want(count == 1, f"{count} times {old} in {lesson.source}")
     return text
+
+
+def command(lesson, arch, variant):
+    """How it is compiled, for the record."""
+    return evidence.compile_command(lesson, arch, "".join(
+        f" {flag}" for flag in FLAGS[variant]))
 
 
 def surroundings(args):
@@ -273,8 +279,7 @@ class Recorder:
                 partial(self.sanitize, lesson, arch, tool)
                 for tool in faults.TOOLS], {
                 "run-command": f"compute-sanitizer ... ./{lesson.name}",
-                "compile-command": evidence.compile_command(
-                    lesson, arch, " -DLESSON_QUICK -lineinfo") +
+                "compile-command": command(lesson, arch, "lines") +
                 "; with -DLESSON_MAX_CLUSTER=8 for racecheck and synccheck"},
                 {variant for variant, key in new if not self.kept.get(key)},
                 "\n".join, hows=list(faults.TOOLS))
@@ -310,9 +315,8 @@ class Recorder:
             "soak", own, times=args.full_runs or FULL_RUNS.get(lesson.day, 8),
             body=lambda done: f"{len(done)} runs, one at a time: 0 failures\n")
         yield Step(lesson, own, "crowd", args.quick_runs * [
-            partial(self.crowd, lesson)], {
-                "compile-command": evidence.compile_command(
-                    lesson, own, " -DLESSON_QUICK -DLESSON_NO_CUB")},
+            partial(self.crowd, lesson)],
+            {"compile-command": command(lesson, own, "quick")},
             ("quick",), lambda done: f"{len(done)} runs, {args.each} at a "
             "time: 0 failures\n", hows=args.quick_runs * ["crowd"])
 
