@@ -7,7 +7,7 @@ import programs
 from conftest import judge
 
 HELPER_LINES = 230  # and the prologue
-LIMITS = {"24": 940, "25": 1265, "45": 1260, "77": 1620}  # lines; others 900
+LIMITS = {"24": 940, "25": 1270, "45": 1260, "77": 1620}  # lines; others 900
 HELPERS = re.compile(r"^// ---- helpers:.*?^// ---- end of helpers.*?$",
                      re.M | re.S)
 PROLOGUE = re.compile(r"^#ifndef LESSON_QUICK.*?^// end snippet$",
