@@ -293,14 +293,14 @@ def test_clocks_agree(run):
 
 def test_growth_goals(run):
     real(run)
-    host = {10: 0.97, 13: 1.0, 20: 1.7, 21: 1.0, 24: 1.08, 25: 1.0, 26: 1.03,
+    host = {10: 0.97, 13: 1.0, 20: 1.4, 21: 1.0, 24: 1.08, 25: 1.0, 26: 1.03,
             27: 1.0}
-    if "-b-" in run.path.name:  # at 2^20 the host's part differs by machine
-        host[20] = 1.4
     for clock, (rows, _) in growths(run).items():
         goals = host if clock == "by the host" else {10: 0.97, 13: 1.0}
         for log, row in rows.items():
             goal = goals[max(k for k in goals if k <= log)]
+            if log < 20 and goals is host:  # the host's part, which varies
+                goal -= row["spread"] / 100
             assert row["library/v10"] >= goal, (clock, row)
             assert row["library/v11"] == "n/a" or \
                 row["library/v11"] >= (1.03 if log <= 22 else 1.0), row
