@@ -364,8 +364,10 @@ POSSIBLE = "sm__maximum_warps_per_active_cycle_pct"
 def claims(run):
     """[(label, the launch that it claims)]."""
     sms, _, n, _ = facts(run)
+    rows = [label for label in cells(table(run, 2))
+            if label != "cudaMemcpyAsync"]
     found = [(COPY, {"kernel": "copy16", "block": 256,
-                     "grid": math.ceil(copied(n) / 256)})]
+                     "grid": math.ceil(copied(n) / 256)})] * (COPY in rows)
     for label, made in cells(table(run, 1)).items():
         kernel, items, width, _ = claim(label)
         found.append((label, {
@@ -374,9 +376,9 @@ def claims(run):
             "shared": made["shared"],
             "grid": sms if label == "async-b1" else math.ceil(
                 n / (made["threads"] * made["items"] * made["width"]))}))
-    if "library" in cells(table(run, 2)):
-        at = [*cells(table(run, 2))].index("library") - 1
-        found.insert(at, ("library", {"kernel": "transform_kernel"}))
+    if "library" in rows:
+        found.insert(rows.index("library"),
+                     ("library", {"kernel": "transform_kernel"}))
     return found
 
 

@@ -333,8 +333,8 @@ def kernel_of(label):
 
 def launches(profile):
     """[(row, exponent, rows of the matrix, launch)]; in part 1 both None."""
-    [part1] = tables(profile.run, "Sum of ")
-    rows = [(row, None, None) for row in cells(part1).values()] + [
+    rows = [(row, None, None) for part1 in tables(profile.run, "Sum of ")
+            for row in cells(part1).values()] + [
         (row, log, many) for log, (many, of, _) in
         lengths(profile.run).items() for row in of.values()]
     claims = [(row, {"kernel": kernel_of(row[0]["row"])}) for row in rows]
