@@ -1,6 +1,5 @@
 """What the tests of the lessons share: printed numbers, and launches."""
 import re
-from functools import lru_cache
 from statistics import median
 
 import pytest
@@ -25,26 +24,24 @@ class Cell(float):
         return cell
 
 
-@lru_cache(maxsize=None)
 def shown(text):
     """A Cell, or what is no number as it is."""
-    plain = text is None or number(text.lstrip("<=! ")) is None
-    return text if plain else Cell(text)
+    return Cell(text) if text and number(text.lstrip("<=! ")) is not None \
+        else text
 
 
 def cells(table, key="row"):
     """{label: {column: cell}}."""
-    found = {row[key]: {
-        column: shown(cell) for column, cell in row.items()}
-        for row in table.rows}
+    found = {row[key]: {name: shown(cell) for name, cell in row.items()}
+             for row in table.rows}
     assert len(found) == len(table.rows), table.title
     return found
 
 
-def table_with(run, column):
-    """The only table with such a column."""
+def rows_with(run, column="GB/s"):
+    """The cells of the only table with such a column: the ladder."""
     [table] = [one for one in run.tables if column in one.columns]
-    return table
+    return cells(table)
 
 
 def said(run, pattern):
@@ -67,16 +64,14 @@ def near(cell, value, *made_of):
 def rates(run, rows, size):
     """Columns made of ms, of size(label), and of the rates beside them."""
     [peak] = said(run, r"peak (\d+) GB/s")
+    copy = rows.get(COPY, {}).get("GB/s")
     for label, row in rows.items():
         ms, rate = row["ms"], row["GB/s"]
         assert near(rate, size(label) / ms / 1e6, ms), row
         assert near(row["% peak"], 100 * rate / peak, rate, peak), row
         assert rate < 1.02 * peak and row["spread"] >= 0, row
-        if COPY in rows:
-            copy = rows[COPY]["GB/s"]
-            assert near(row["% copy"], 100 * rate / copy, rate, copy), row
-        else:
-            assert row["% copy"] == "n/a"
+        assert near(row["% copy"], 100 * rate / copy, rate, copy) \
+            if copy else row["% copy"] == "n/a", row
 
 
 def times(cell, above, row):
@@ -88,15 +83,25 @@ def times(cell, above, row):
     assert cell.text.startswith("~") == (seen <= 0) or abs(seen) <= lost, row
 
 
-def fits(launch, claim):
-    return all(getattr(launch, key) == value for key, value in claim.items())
+def compared(rows, column, others, none):
+    """The column compares each row with its other one, or says `none`."""
+    for label, row in rows.items():
+        if others.get(label) in rows:
+            times(row[column], rows[others[label]], row)
+        else:
+            assert row[column] == none, row
+
+
+def counts(part, *patterns):
+    """Of machine code: how many instructions begin like each pattern."""
+    return [part.count(pattern) for pattern in patterns]
 
 
 def launched(launches, claims):
     """[(label, launch)]: one for each (label, claim), and each as claimed."""
     assert len(launches) == len(claims)
     for (label, claim), one in zip(claims, launches):
-        assert fits(one, claim), (label, claim, one)
+        assert claim.items() <= vars(one).items(), (label, claim, one)
     return [(label, one) for (label, _), one in zip(claims, launches)]
 
 
@@ -109,7 +114,8 @@ def as_profiled(row, *launches):
 def moved(timed, claim, read, written):
     """Caches left alone, each launch over the whole input reads it from
     memory, within 2 %; most write what they should."""
-    found = [one for one in timed.launches if fits(one, claim)]
+    found = [one for one in timed.launches
+             if claim.items() <= vars(one).items()]
     longest = max(one.metrics[TIME] for one in found)
     whole = [one for one in found if one.metrics[TIME] > 0.8 * longest]
     assert len(whole) >= 8, claim
