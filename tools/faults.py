@@ -247,12 +247,10 @@ class Trial:
     def settled(self, jobs, results):
         """The results; what was not as it should be is tried again, alone on
         a GPU, since other programs may have disturbed it."""
-        ids = self.gpus.ids if self.gpus else ()
-        quiet = Trial(self.lesson, self.work, ids and programs.Gpus(ids, 1),
-                      self.kept, self.where)
-        with ThreadPoolExecutor(len(ids) or 1) as pool:
-            return list(pool.map(lambda job, result: result if result[0]
-                                 else quiet.verdict(job), jobs, results))
+        quiet = Trial(self.lesson, self.work, self.gpus and programs.Gpus(
+            self.gpus.ids, 1), self.kept, self.where)
+        return [result if result[0] else quiet.verdict(job)
+                for job, result in zip(jobs, results)]
 
 
 def tried(lesson, work, pool, gpus=None, only=".*", kept=None):
