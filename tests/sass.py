@@ -44,6 +44,14 @@ class Kernel:
     def count(self, pattern):
         return len(self.find(pattern))
 
+    def counts(self, *patterns):
+        return [self.count(pattern) for pattern in patterns]
+
+    def order(self, *patterns):
+        """Which of them the instructions match, one after another."""
+        return [pattern for i in self.code for pattern in patterns
+                if re.match(pattern, i.text)]
+
     def predicated(self, pattern):
         return sum(i.predicate != "" for i in self.find(pattern))
 
