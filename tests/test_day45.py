@@ -2,6 +2,7 @@
 import math
 import re
 from itertools import groupby
+from types import SimpleNamespace
 
 import pytest
 from conftest import nvcc_version
@@ -116,59 +117,46 @@ YARDSTICKS = [COPY, "cudaMemcpyAsync"]
 OTHERS = [*YARDSTICKS, "library"]
 
 
-def table(run, number):
-    [found] = [one for one in run.tables
-               if one.title.startswith(f"Table {number}:")]
-    return found
-
-
-def rows_of(run, number):
-    return cells(table(run, number))
-
-
-def own(run):
-    """Tables 1 and 2, side by side."""
-    made = rows_of(run, 1)
-    return {label: made[label] | row for label, row in rows_of(run, 2).items()
-            if label not in OTHERS}
-
-
-def facts(run):
-    """SMs, peak, elements, MB."""
-    return said(run, r"(\d+) SMs(?:.*\n)*?.*peak (\d+) GB/s(?:.*\n)*?"
-                r"Table 2: (\d+) elements, ([\d.]+) MB")
-
-
 def copied(n):
     """Vectors of 16 bytes that the copy moves."""
     return (3 * n // 2 + 3) // 4
+
+
+def printed(run):
+    """Tables 1 to 3, and the rows of 1 and 2 side by side."""
+    tables = {table.title.partition(":")[0]: table for table in run.tables}
+    one, two, three = (cells(tables[f"Table {at}"]) for at in (1, 2, 3))
+    sms, peak, n, mb = said(run, r"(\d+) SMs(?:.*\n)*?.*peak (\d+) GB/s(?:.*\n"
+                            r")*?Table 2: (\d+) elements, ([\d.]+) MB")
+    return SimpleNamespace(
+        one=one, two=two, three=three, skipped=tables["Table 2"].notes,
+        rows={label: one[label] | row for label, row in two.items()
+              if label not in OTHERS}, sms=sms, peak=peak, n=n, mb=mb)
 
 
 def test_every_row_is_there(run):
     """Left out are only rows that this build cannot have, or a library that
     is not there."""
     there = [label for label in ROWS if run.arch >= NEEDS.get(label, 0)]
-    notes, labels = table(run, 2).notes, [*rows_of(run, 2)]
-    for label, note in notes.items():
+    of = printed(run)
+    assert [one for one in of.one if one != "yours"] == there
+    assert [one for one in of.two if one not in ("library", "yours")] == \
+        YARDSTICKS + there
+    assert "library" in [*of.two, *of.skipped]
+    for label, note in of.skipped.items():
         assert label in {*NEEDS, "library"} - {*there}
         assert note.startswith("skipped: ")
         assert label == "library" or f"built for {run.arch / 10}" in note
-    assert [one for one in labels if one not in ("library", "yours")] == \
-        YARDSTICKS + there
-    assert [one for one in rows_of(run, 1) if one != "yours"] == there
-    assert "library" in [*labels, *notes]
 
 
 def test_residency(run):
     """Table 1: what a row is made of follows from its label; the model is the
     resources divided, its least is the driver's answer; the dial is the least
     that does it."""
-    rows = rows_of(run, 1)
+    rows = printed(run).one
     tlp1, control = rows["tlp1"], rows["tlp1-control"]
     [reserved] = said(run, r"driver adds (\d+)")
-
-    def step(size):
-        return math.ceil(size / 256) * 256
+    whole = tlp1["by shared"] * math.ceil(reserved / 256) if reserved else 0
     for label, row in rows.items():
         threads, dial = row["threads"], re.search(r"-b(\d)$", label)
         if label != "yours":
@@ -177,71 +165,67 @@ def test_residency(run):
         assert threads == 256 or label == "suggested"
         assert row["by warps"] == tlp1["by warps"] * 256 // threads
         assert row["by regs"] == \
-            4 * (16384 // step(row["regs"] * 32)) // (threads / 32)
+            4 * (64 // math.ceil(row["regs"] / 8)) // (threads / 32)
         assert row["driver"] == min(
             row[f"by {what}"] for what in ("warps", "cap", "shared", "regs")
             if row[f"by {what}"] != "-") or "! " in run.body
         assert row["local"] == 0 <= row["shared"]
         assert not dial or row["driver"] == int(dial[1])
-        if reserved:  # the SM's shared memory, from the row without any
-            whole = tlp1["by shared"] * step(reserved)
-            used = step(row["shared"] + reserved)
-            assert row["by shared"] == whole // used
+        if reserved:  # steps of 256 bytes; tlp1 has no others
+            steps = math.ceil((row["shared"] + reserved) / 256)
+            assert row["by shared"] == whole // steps
             assert not dial or label == "async-b1" or \
-                whole // (used - 256) == int(dial[1]) + 1
+                whole // (steps - 1) == int(dial[1]) + 1
     assert control["driver"] == tlp1["driver"] and control["shared"] > 0
     built, asked = said(run, r"ilp8-lb: compiled for (\S+), asked for (\d+)")
-    assert built == run.arch / 10
+    assert built == run.arch / 10 and asked <= rows["ilp8-lb"]["driver"]
     assert asked == {75: 4, 80: 8, 90: 8, 100: 8}.get(run.arch, 6)
-    assert asked <= rows["ilp8-lb"]["driver"]
 
 
 def test_rates(run):
-    _, _, n, mb = facts(run)
-    rows = rows_of(run, 2)
-    assert near(mb, 12 * n / 1e6)
-    rates(run, rows, lambda label: 32 * copied(n) if label in YARDSTICKS
-          else 12 * n)
+    of = printed(run)
+    assert near(of.mb, 12 * of.n / 1e6)
+    rates(run, of.two, lambda label: 12 * of.n if label not in YARDSTICKS
+          else 32 * copied(of.n))
     assert all(row["spread"] <= (100 if run.quick else 5)
-               for row in rows.values())
+               for row in of.two.values())
 
 
 def test_occupancy(run):
     """`<=` where guards, few registers or a small grid can make it fewer."""
-    sms, _, n, _ = facts(run)
-    rows = own(run)
-    for label, row in (rows_of(run, 2) | rows).items():
-        blocks, warps, occupancy, flying = found = [
-            row[name] for name in ("blocks", "warps", "occ %", "in flight")]
-        if label in OTHERS:
-            assert found == ["-"] * 4
-            continue
+    of = printed(run)
+    most = 8 * of.one["tlp1"]["by warps"]
+    columns = ["blocks", "warps", "occ %", "in flight"]
+    for label, row in of.rows.items():
+        blocks, warps, occupancy, flying = map(row.get, columns)
         items, width = row["items"], row["width"]
         assert blocks == row["driver"]
         assert warps == blocks * row["threads"] / 32
-        assert near(occupancy, 100 * warps / (8 * rows["tlp1"]["by warps"]))
+        assert near(occupancy, 100 * warps / most)
         assert flying == warps * 32 * 8 * items * width
         few = row["regs"] <= items * (2 * width + 1) and label != "async-b1"
         assert flying.text.startswith("<=") == (
             few or "guarded" in label or label == "yours"
-            or flying * sms / 8 > n), label
+            or flying * of.sms / 8 > of.n), label
+    assert all(of.two[label][column] == "-" for label in OTHERS
+               if label in of.two for column in columns)
 
 
 def test_curve(run):
     """Table 2 in order of bytes in flight, then of occupancy; ns is Little's
     law; / best, pair and bar are ratios."""
-    rows, curve, firsts = own(run), rows_of(run, 3), {}
-    del curve["Little's law"]
-    assert list(curve) == sorted(rows, key=lambda label: (
-        rows[label]["in flight"], -rows[label]["occ %"]))
-    best = max(row["GB/s"] for row in rows.values())
-    for label, row in curve.items():
-        flying, rate, at_most = (
-            row["in flight"], row["GB/s"], "<=" in row["in flight"].text)
-        assert all(row[name].text == rows[label][name].text
+    of, firsts = printed(run), {}
+    del of.three["Little's law"]
+    assert [*of.three] == sorted(of.rows, key=lambda label: (
+        of.rows[label]["in flight"], -of.rows[label]["occ %"]))
+    best = max(row["GB/s"] for row in of.rows.values())
+    for label, row in of.three.items():
+        assert all(row[name].text == of.rows[label][name].text
                    for name in ("in flight", "occ %", "GB/s"))
-        assert near(row["ns"], flying * facts(run)[0] / (rate * 2 / 3), rate)
+        flying, rate = row["in flight"], row["GB/s"]
+        assert near(row["ns"], flying * of.sms / (rate * 2 / 3), rate)
         assert near(row["/ best"], rate / best, rate, best)
+        at_most = "<=" in flying.text
         assert set(row["bar"]) == {"-" if at_most else "#"}
         assert abs(len(row["bar"]) - 1 - 24 * rate / best) <= 1
         above = rate if at_most else firsts.setdefault(flying, rate)
@@ -252,29 +236,28 @@ def test_curve(run):
 def test_littles_law(run):
     """Latency x 2/3 of the peak / SMs, between rows of fewer and of more bytes
     in flight; no row has more in flight than it says."""
-    sms, peak, _, _ = facts(run)
-    [latency] = said(run, r"alone takes ([\d.]+) ns")
-    rate, need, on = said(run, r"(\d+) GB/s of\s+loads, 2/3 of\s+the peak, "
-                          r"need\s+at least (\d+) bytes on each of (\d+) SMs")
-    rows = rows_of(run, 3)
-    at, flying = rows["Little's law"], [
-        row["in flight"] for row in rows.values()]
-    assert near(rate, peak * 2 / 3, peak) and on == sms
-    assert near(need, latency * peak * 2 / 3 / sms, latency)
+    of = printed(run)
+    latency, rate, need, sms = said(
+        run, r"alone takes ([\d.]+) ns[^;]*;\s+(\d+) GB/s of\s+loads, 2/3 of"
+        r"\s+the peak, need\s+at least (\d+) bytes on each of (\d+) SMs")
+    assert near(rate, of.peak * 2 / 3, of.peak) and sms == of.sms
+    assert near(need, latency * of.peak * 2 / 3 / sms, latency)
+    at, flying = of.three["Little's law"], [
+        row["in flight"] for row in of.three.values()]
     assert (at["in flight"], at["ns"]) == (need, latency)
     assert flying == sorted(flying) and 200 < latency < 1500
     assert run.quick or all(  # the gate knows the spread of the latency
-        row["ns"] >= 0.9 * latency for row in rows.values()
+        row["ns"] >= 0.9 * latency for row in of.three.values()
         if "<=" not in row["in flight"].text)
 
 
 def test_answer(run):
     """The sentences below Table 3, from Table 2."""
-    library, rows = rows_of(run, 2).get("library"), own(run)
-    ms, rate, occ = ({label: row[name] for label, row in rows.items()}
+    of = printed(run)
+    ms, rate, occ = ({label: row[name] for label, row in of.rows.items()}
                      for name in ("ms", "GB/s", "occ %"))
-    curve = {label: row["in flight"] for label, row in rows_of(run, 3).items()
-             if label in rows}
+    curve = {label: row["in flight"] for label, row in of.three.items()
+             if label in rate}
     best = max(rate, key=rate.get)
     alone = max((label for label in rate if not label.endswith("-dl")),
                 key=rate.get)
@@ -289,8 +272,9 @@ def test_answer(run):
     apart = (None, None) if alone == best else (alone, rate[alone])
     assert found == [best, rate[best], occ[best], *apart, least, occ[least]]
     assert near(share, rate[least] / rate[alone], rate[alone])
-    assert of_library == "n/a" if library is None else near(
-        of_library, rate[best] / library["GB/s"], library["GB/s"])
+    library = of.two.get("library", {"GB/s": None})["GB/s"]
+    assert near(of_library, rate[best] / library, library) if library \
+        else of_library == "n/a"
     # Equal bytes in flight: of the rows with fewer warps, the slowest.
     told = iter(re.findall(
         r"^(\d+) bytes: (\S+) at ([\d.]+) % occupancy takes ([\d.]+) times as "
@@ -318,21 +302,20 @@ def test_targets(run):
     real(run)
     if "NVIDIA H200," not in run.body:
         return
-    gbs = {label: row["GB/s"] for label, row in rows_of(run, 2).items()}
+    of = printed(run)
+    gbs = {label: row["GB/s"] for label, row in of.two.items()}
     mine = {label: gbs[label] for label in ROWS if label in gbs}
     best = max(mine.values())
-    assert best >= 0.85 * facts(run)[1]
-    assert best >= 0.96 * gbs["cudaMemcpyAsync"]
+    assert best >= max(0.85 * of.peak, 0.96 * gbs["cudaMemcpyAsync"])
     assert gbs["ilp8-b1"] >= 1.25 * gbs["ilp8-guarded-b1"]
     assert close(gbs["tlp1-control"], gbs["tlp1"], 5)
     assert 0.80 <= gbs["tlp1"] / gbs["vec2-b1"] <= 1.25
     assert gbs["ilp4-b1"] > gbs["tlp1-b3"]
     assert min(gbs["vec4-b2"], gbs["vec8-b2"]) >= 0.91 * gbs["vec1-cs"]
     if run.arch >= 90:
-        newest = "cccl" in run.header
-        overlapping = mine.pop("vec1-cs-dl")
+        assert mine.pop("vec1-cs-dl") >= 1.01 * gbs["vec1-cs"]
         assert gbs["async-b1"] >= 0.94 * max(mine.values())
-        assert overlapping >= 1.01 * gbs["vec1-cs"]
+        newest = "cccl" in run.header
         assert best >= (0.99 if newest else 1) * gbs.get("library", 0)
 
 
@@ -342,27 +325,26 @@ ACHIEVED = "sm__warps_active.avg.pct_of_peak_sustained_active"
 POSSIBLE = "sm__maximum_warps_per_active_cycle_pct"
 
 
-def claims(run):
+def claims(of):
     """[(label, the launch that it claims)]."""
-    sms, _, n, _ = facts(run)
     found = {"library": {"kernel": "transform_kernel"},
              COPY: {"kernel": "copy16", "block": 256,
-                    "grid": math.ceil(copied(n) / 256)}}
-    for label, row in own(run).items():
+                    "grid": math.ceil(copied(of.n) / 256)}}
+    for label, row in of.rows.items():
         tile = row["threads"] * row["items"] * row["width"]
         found[label] = {
             "kernel": ROWS.get(label, "yours"), "arguments": (row["items"],),
             "block": row["threads"], "shared": row["shared"],
-            "grid": sms if label == "async-b1" else math.ceil(n / tile)}
-    return [(label, found[label]) for label in rows_of(run, 2)
+            "grid": of.sms if label == "async-b1" else math.ceil(of.n / tile)}
+    return [(label, found[label]) for label in of.two
             if label != "cudaMemcpyAsync"]
 
 
 def launches(profile):
-    """[(label, row of Tables 1 and 2, launch)], in order."""
-    rows = rows_of(profile.run, 2) | own(profile.run)
-    return [(label, rows[label], one) for label, one in
-            launched(profile.launches, claims(profile.run))]
+    """[(label, its row of Tables 1 and 2, the metrics of its launch)]."""
+    of = printed(profile.run)
+    return [(label, of.two[label] | of.rows.get(label, {}), one) for label, one
+            in launched(profile.launches, claims(of))]
 
 
 def dram(n, label):
@@ -384,8 +366,8 @@ def test_achieved_occupancy(profile):
     """A place is empty while a block's last warps end and the next starts."""
     for label, row, launch in launches(profile):
         if re.search(r"-b\d$", label):
-            least = 0.8 if row["blocks"] == 1 else max(
-                0.7, 1 - 1 / row["blocks"])
+            least = max(0.8 if row["blocks"] == 1 else 0.7,
+                        1 - 1 / row["blocks"])
             assert least * row["occ %"] < launch.metrics[ACHIEVED] <= \
                 row["occ %"] + 0.1
 
@@ -397,7 +379,7 @@ def test_sectors(profile):
 
 
 def test_dram_reads(profile):
-    _, _, n, _ = facts(profile.run)
+    n = printed(profile.run).n
     for label, _, launch in launches(profile):
         assert close(launch.metrics[READ], dram(n, label), 1)
 
@@ -410,7 +392,7 @@ def test_times(profile):
 
 
 def test_dram_traffic(timed):
-    _, _, n, _ = facts(timed.run)
-    for label, one in claims(timed.run):
-        read = dram(n, label)
-        moved(timed, one, read, 12 * n - read)
+    of = printed(timed.run)
+    for label, one in claims(of):
+        read = dram(of.n, label)
+        moved(timed, one, read, 12 * of.n - read)
