@@ -108,11 +108,10 @@ def tool(name):
 def read(cubin):
     """{name: [a Kernel for each set of template arguments]}, without those of
     libraries."""
-    path = os.pathsep.join([str(Path(tool("nvdisasm")).parent),
-                            os.environ.get("PATH", "")])
-    listing = subprocess.run([tool("cuobjdump"), "-sass", cubin], text=True,
-                             stdout=subprocess.PIPE, check=True,
-                             env={**os.environ, "PATH": path}).stdout
+    path = os.path.dirname(tool("nvdisasm")), os.environ.get("PATH", "")
+    listing = subprocess.check_output(
+        [tool("cuobjdump"), "-sass", cubin], text=True,
+        env={**os.environ, "PATH": os.pathsep.join(path)})
     arch, kernels = int(re.search(r"sm_(\d+)", listing)[1]), {}
     for part in listing.split("Function : ")[1:]:
         mangled = part.split(None, 1)[0]
