@@ -44,6 +44,14 @@ class Kernel:
     def count(self, pattern):
         return len(self.find(pattern))
 
+    def counts(self, *patterns):
+        return [self.count(pattern) for pattern in patterns]
+
+    def order(self, *patterns):
+        """Which of them the instructions match, one after another."""
+        return [pattern for i in self.code for pattern in patterns
+                if re.match(pattern, i.text)]
+
     def predicated(self, pattern):
         return sum(i.predicate != "" for i in self.find(pattern))
 
@@ -100,11 +108,10 @@ def tool(name):
 def read(cubin):
     """{name: [a Kernel for each set of template arguments]}, without those of
     libraries."""
-    path = os.pathsep.join([str(Path(tool("nvdisasm")).parent),
-                            os.environ.get("PATH", "")])
-    listing = subprocess.run([tool("cuobjdump"), "-sass", cubin], text=True,
-                             stdout=subprocess.PIPE, check=True,
-                             env={**os.environ, "PATH": path}).stdout
+    path = os.path.dirname(tool("nvdisasm")), os.environ.get("PATH", "")
+    listing = subprocess.check_output(
+        [tool("cuobjdump"), "-sass", cubin], text=True,
+        env={**os.environ, "PATH": os.pathsep.join(path)})
     arch, kernels = int(re.search(r"sm_(\d+)", listing)[1]), {}
     for part in listing.split("Function : ")[1:]:
         mangled = part.split(None, 1)[0]
