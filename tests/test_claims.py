@@ -11,6 +11,8 @@ HEAD = "| id | claim | kind | check | source |"
 FIXTURES = {"machine code": {"kernels", "kernel", "every_kernel"},
             "profile": {"profile", "timed"}, "figures": {"run"}}
 STRING = r'"((?:\\.|[^"\\])*)"'
+CHECK = {"source": "-", "compiler": '"(.+)"', **dict.fromkeys(
+    ("run", *FIXTURES), "`[^`]+`(, *`[^`]+`)*")}  # how each kind names its own
 
 
 def gates(text, wrong):
@@ -67,17 +69,18 @@ def kernels(source, tests):
 
 def rows(text, wrong):
     """The cells of the claims."""
-    in_table = False
-    for line in text.splitlines():
-        in_table = line == HEAD or in_table and line.startswith("|")
-        if in_table and not re.fullmatch(r"[-| :]+", line) and line != HEAD:
-            cells = [cell.strip() for cell in line.split("|")[1:-1]]
-            if len(cells) == 5:
-                yield cells
-            else:
-                wrong.append(f"not five cells: {line}")
-        elif not in_table and re.match(r"\| *(d\d+-|id *\|)", line):
-            wrong.append(f"a claim outside a table headed {HEAD}: {line}")
+    found = re.findall(rf"^{re.escape(HEAD)}\n[-| :]+\n((?:\|.*\n)*)", text,
+                       re.M)
+    lines = "".join(found).splitlines()
+    wrong += [f"a claim outside a table headed {HEAD}: {line}" for line in
+              re.findall(r"^\| *(?:d\d+-|id *\|).*", text, re.M)
+              if line not in (HEAD, *lines)]
+    for line in lines:
+        cells = [cell.strip() for cell in line.split("|")[1:-1]]
+        if len(cells) == 5:
+            yield cells
+        else:
+            wrong.append(f"not five cells: {line}")
 
 
 def disagreements(lesson):
@@ -91,26 +94,20 @@ def disagreements(lesson):
     names, _, kinds, _, _ = zip(*claims) if claims else 5 * [()]
     if not claims:
         wrong.append(f"no claim; head the table {HEAD}")
-    wrong += [f"{name}: twice" for name in names if names.count(name) > 1]
     for name, claim, kind, check, source in claims:
-        meant = set(re.findall("`([^`]+)`", check))
-        if kind == "compiler" and (start := re.fullmatch('"(.+)"', check)):
-            meant = {text for of, text in have
-                     if of == kind and text.startswith(start[1])}
         wrong += [f"{name}: {why}" for bad, why in (
             (not re.fullmatch(rf"d{lesson.day}-\d+", name),
              f"not d{lesson.day}- and a number"),
+            (names.count(name) > 1, "twice"),
             (not claim or not source, "no claim, or no source; write -"),
-            (kind == "source" and (check != "-" or source == "-"),
-             "of kind source: no check but a source"),
-            (kind not in ("source", "compiler", "run", *FIXTURES),
-             f"unknown kind {kind}"),
-            (kind in ("run", *FIXTURES) and
-             re.sub("`[^`]+`", "", check).strip(", "),
-             f"not names in backquotes: {check}"),
-            (kind != "source" and not meant,
-             f"no check as {kind} names it: {check}")) if bad]
-        meant = {(kind, one) for one in meant if kind != "source"}
+            ((kind, source) == ("source", "-"), "no source"),
+            (not re.fullmatch(CHECK.get(kind, "(?!)"), check),
+             f"{check}: not how a check of kind {kind} is named")) if bad]
+        meant = set(re.findall("`([^`]+)`", check))
+        if kind == "compiler":
+            meant = {text for of, text in have if of == kind
+                     and text.startswith(check[1:-1])} or {check}
+        meant = {(kind, one) for one in meant}
         wrong += [f"{name}: no {kind} check is called {one}"
                   for _, one in meant - have]
         named |= meant
