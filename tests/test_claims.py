@@ -123,23 +123,22 @@ def test_claims(any_lesson):
     judge(any_lesson, disagreements(any_lesson))
 
 
-def unmet(root, table):
+def unmet(root):
     """What FAILURES.md names that does not exist."""
-    texts = {kind: "\n".join(path.read_text() for glob in globs
-                             for path in root.glob(glob))
-             for kind, globs in {"test": ["tests/test_*.py"],
-                                 "gate": ["day*/*.cu"],
-                                 "says": ["day*/*.cu", "cmake/*.cmake"]
-                                 }.items()}
-    texts["says"] = re.sub(r'"\s*"', "", texts["says"])
-    form = {"test": "def {}(", "gate": r'gate("{}"', "says": "{}"}
+    table = (root / "research/FAILURES.md").read_text()
+    tests, lessons, lists = ("\n".join(
+        path.read_text() for path in root.glob(glob))
+        for glob in ("tests/test_*.py", "day*/*.cu", "cmake/*.cmake"))
+    places = {"test": ("def {}(", tests), "gate": ('gate("{}"', lessons),
+              "says": ("{}", re.sub(r'"\s*"', "", lessons + lists))}
     for cell in re.findall(r"\| ([^|]*) \|$", table, re.M)[1:]:
         found = re.findall(r'(test|gate|says) [`"]([^`"]+)[`"]', cell)
         links = re.findall(r"\]\(([^)#]+)#?([^)]*)\)", cell)
         if len(found) + len(links) != 1 + cell.count(", "):
             yield f"{cell}: not tests, gates, words and headings"
         for kind, name in found:
-            if form[kind].format(name) not in texts[kind]:
+            form, text = places[kind]
+            if form.format(name) not in text:
                 yield f"{kind} {name}: there is none"
         for path, anchor in links:
             path = root / "research" / path
@@ -149,5 +148,4 @@ def unmet(root, table):
 
 
 def test_failures():
-    table = (evidence.ROOT / "research" / "FAILURES.md").read_text()
-    assert list(unmet(evidence.ROOT, table)) == []
+    assert list(unmet(evidence.ROOT)) == []
