@@ -18,13 +18,14 @@ CHECK = {"source": "-", "compiler": '"(.+)"', **dict.fromkeys(
 def gates(text, wrong):
     """The names of the gates of a lesson; each can fail."""
     for name, ok in re.findall(r"\bgate\(\s*([^,]*),\s*([^,]*)", code(text)):
-        if literal := re.fullmatch(r'"([a-z][a-z0-9-]*)"', name.strip()):
-            if ok.strip() == "true":
-                wrong.append(f"the gate {literal[1]} cannot fail")
-            yield "run", literal[1]
-        elif name != "const char* name":
+        if name == "const char* name":
+            continue  # its definition
+        if not re.fullmatch(r'"[a-z][a-z0-9-]*"\s*', name):
             wrong.append(f"gate({name}, ...): its name must be a literal in "
                          "lower case")
+        if ok.strip() == "true":
+            wrong.append(f"gate({name}, true): it cannot fail")
+        yield "run", name.strip('" ')
 
 
 def asserts(text, wrong):
