@@ -41,11 +41,9 @@ def names(folder):
 
 
 @pytest.fixture(scope="module")
-def regions(tmp_path_factory):
-    out = tmp_path_factory.mktemp("regions")
-    assert sh([os.environ.get("CMAKE", "cmake"), f"-DOUT={out}", "-P",
-               ROOT / "cmake/snippets.cmake"])[0] == 0
-    return out
+def regions():
+    """{folder/name: text}, as they are exported."""
+    return pages.Weaver(ROOT).regions
 
 
 def test_pages_are_woven(capfd):
@@ -69,13 +67,13 @@ def test_pictures_are_text_and_name_their_record():
 
 
 def test_names_are_kept_and_every_kernel_is_exported(any_lesson, regions):
-    files = {path.stem: path.read_text()
-             for path in regions.glob(f"{any_lesson.folder}/*.cu")}
+    own = {f"{any_lesson.folder}/{name}" for name in names(any_lesson.folder)}
     hidden = {*evidence.KERNEL.findall(any_lesson.text)} - {
-        *evidence.KERNEL.findall("".join(files.values()))}
-    judge(any_lesson, [
-        f"no region {name}, which pages rely on"
-        for name in sorted(names(any_lesson.folder) - files.keys())] + [
+        *evidence.KERNEL.findall("".join(
+            text for name, text in regions.items()
+            if name.startswith(any_lesson.folder)))}
+    judge(any_lesson, [f"no region {name}, which pages rely on"
+                       for name in sorted(own - regions.keys())] + [
         f"kernel {name} is in no region" for name in hidden])
 
 
@@ -189,19 +187,18 @@ def test_generator(tool, regions, tmp_path):
     path = shutil.which(tool)
     if tool == "pandoc" and not path:
         path = pytest.importorskip("pypandoc").get_pandoc_path()
-    shutil.copytree(regions, tmp_path / "snippets")
-    wanted = {path.relative_to(regions).as_posix(): path.read_text()
-              for path in regions.glob("*/*.cu")}
+    wanted = {f"{name}.cu": text for name, text in regions.items()}
     page = "# Page\n" + "".join(
         f"\nat {name}\n\n{shown.replace('NAME', name)}\n" for name in wanted)
     yaml, lua = (re.search(rf"```{kind}\n(.*?)```", README, re.S)[1]
                  for kind in ("yaml", "lua"))
-    (tmp_path / "docs").mkdir()
     for name, text in {
+            **{f"snippets/{name}": code for name, code in wanted.items()},
             "index.md": page, "docs/index.md": page, "x.lua": lua,
             "mkdocs.yml": "site_name: x\nuse_directory_urls: false\n" + yaml,
             "conf.py": 'extensions = ["myst_parser"]\n'
                        'exclude_patterns = ["docs"]\n'}.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     status, said = sh([path or missing(f"no {tool}"), *arguments.split()],
                       cwd=tmp_path)
