@@ -126,8 +126,8 @@ BAD = {
              {4: "bad snippet name", 7: "empty", 10: "tab"}),
     **{f"not-utf8-{bad.hex()}": (b"// snippet: one\n// " + bad + b"\n",
                                  {2: "UTF-8"})
-       for bad in (b"\xe4", b"\xc0\xaf", b"\xed\xa0\x80", b"\xe2\x82",
-                   b"\xf4\x90\x80\x80")},
+       for bad in (b"\xe4", b"\xc0\xaf", b"\xe0\x80\xaf", b"\xed\xa0\x80",
+                   b"\xe2\x82", b"\xf4\x90\x80\x80")},
     **{f"unseen-{ord(bad):x}": (f"{ONE}a;  // {bad}b\n{END}",
                                 {2: "control or bidi"})
        for bad in "\x1b\x7f\x85\u200f\u2028\u202e\u2066\ufeff"},
