@@ -6,6 +6,7 @@ run, this profile, this architecture only, for planted faults.
 """
 import os
 import re
+import shutil
 import sys
 from functools import lru_cache
 from pathlib import Path
@@ -20,9 +21,9 @@ import programs  # noqa: E402
 from programs import NVCC  # noqa: E402, F401
 
 CUBINS = Path(os.environ.get("CUBINS", evidence.ROOT / "build/cubins"))
-RECORDS = {"run": ("run-*.txt", evidence.Record),
-           "profile": ("profile-*.csv", evidence.Profile),  # checked launches
-           "timed": ("timed-*.csv", evidence.Profile)}  # caches left alone
+RECORDS = {"run": evidence.Record,
+           "profile": evidence.Profile,  # checked launches
+           "timed": evidence.Profile}  # caches left alone
 
 
 def missing(tool):
@@ -39,6 +40,24 @@ def judge(lesson, wrong):
         pytest.skip("a draft, and lacks: " + text.replace("\n", "; "))
     if wrong:
         pytest.fail(text, pytrace=False)
+
+
+def edit(path, old, new):
+    """Plants an error in a file."""
+    text = path.read_text()
+    assert old in text, f"no {old} to edit in {path}"
+    path.write_text(text.replace(old, new))
+
+
+def committed(root):
+    """The commit that now holds all of a folder."""
+    if not shutil.which("git"):
+        pytest.skip("no git")
+    status, said = programs.sh(["sh", "-ec", """git init -q; git add .
+        git -c user.name=a -c user.email=b -c commit.gpgsign=false commit -qmx
+        git rev-parse HEAD"""], cwd=root)
+    assert status == 0, said
+    return said.strip()
 
 
 def anchors(path):
@@ -61,22 +80,22 @@ def pytest_configure(config):
 
 
 def pytest_generate_tests(metafunc):
+    """A test of a lesson gets each record, or each architecture's kernels."""
     lesson = lesson_of(metafunc.module)
-    wanted = {}
-    if lesson and "kernels" in metafunc.fixturenames:
-        marker = metafunc.definition.get_closest_marker("archs")
-        only = os.environ.get("LESSON_ARCH")
-        wanted["kernels"] = {
-            f"sm_{arch}": (lesson, arch) for arch in (
-                marker.args if marker else sorted({*lesson.builds, 90}))
-            if only in (None, str(arch))}
-    for kind, (pattern, _) in RECORDS.items():
-        if lesson and kind in metafunc.fixturenames:
-            given = os.environ.get(f"LESSON_{kind.upper()}")
-            wanted[kind] = {path.stem: path for path in (
-                [Path(given)] if given else sorted(
-                    lesson.evidence.glob(pattern)))}
-    for name, found in wanted.items():
+    for name in metafunc.fixturenames if lesson else ():
+        if name == "kernels":
+            marker = metafunc.definition.get_closest_marker("archs")
+            archs = marker.args if marker else sorted({*lesson.builds, 90})
+            only = os.environ.get("LESSON_ARCH")
+            found = {f"sm_{arch}": (lesson, arch) for arch in archs
+                     if only in (None, str(arch))}
+        elif name in RECORDS:
+            given = os.environ.get(f"LESSON_{name.upper()}")
+            found = {path.stem: path for path in (
+                [Path(given)] if given else
+                sorted(lesson.evidence.glob(f"{name}-*")))}
+        else:
+            continue
         metafunc.parametrize(name, found.values(), ids=found, indirect=True,
                              scope="module")
 
@@ -148,11 +167,11 @@ def every_kernel(kernels):
     return [kernel for same in kernels.values() for kernel in same]
 
 
-def fixture(kind, read):
+def recorded(kind):
     @pytest.fixture(scope="module", name=kind)
     def record(request):
         """What was recorded; `.run` is the run of the same build."""
-        found = read(request.param)
+        found = RECORDS[kind](request.param)
         run = os.environ.get("LESSON_RUN") or found.path.with_name(
             found.path.name.replace(f"{kind}-", "run-")).with_suffix(".txt")
         found.run = found if kind == "run" else evidence.Record(run)
@@ -160,5 +179,4 @@ def fixture(kind, read):
     return record
 
 
-run, profile, timed = (fixture(kind, read)
-                       for kind, (_, read) in RECORDS.items())
+run, profile, timed = map(recorded, RECORDS)

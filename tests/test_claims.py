@@ -11,18 +11,21 @@ HEAD = "| id | claim | kind | check | source |"
 FIXTURES = {"machine code": {"kernels", "kernel", "every_kernel"},
             "profile": {"profile", "timed"}, "figures": {"run"}}
 STRING = r'"((?:\\.|[^"\\])*)"'
+CHECK = {"source": "-", "compiler": '"(.+)"', **dict.fromkeys(
+    ("run", *FIXTURES), "`[^`]+`(, *`[^`]+`)*")}  # how each kind names its own
 
 
 def gates(text, wrong):
     """The names of the gates of a lesson; each can fail."""
     for name, ok in re.findall(r"\bgate\(\s*([^,]*),\s*([^,]*)", code(text)):
-        if literal := re.fullmatch(r'"([a-z][a-z0-9-]*)"', name.strip()):
-            if ok.strip() == "true":
-                wrong.append(f"the gate {literal[1]} cannot fail")
-            yield "run", literal[1]
-        elif name != "const char* name":
+        if name == "const char* name":
+            continue  # its definition
+        if not re.fullmatch(r'"[a-z][a-z0-9-]*"\s*', name):
             wrong.append(f"gate({name}, ...): its name must be a literal in "
                          "lower case")
+        if ok.strip() == "true":
+            wrong.append(f"gate({name}, true): it cannot fail")
+        yield "run", name.strip('" ')
 
 
 def asserts(text, wrong):
@@ -67,17 +70,18 @@ def kernels(source, tests):
 
 def rows(text, wrong):
     """The cells of the claims."""
-    in_table = False
-    for line in text.splitlines():
-        in_table = line == HEAD or in_table and line.startswith("|")
-        if in_table and not re.fullmatch(r"[-| :]+", line) and line != HEAD:
-            cells = [cell.strip() for cell in line.split("|")[1:-1]]
-            if len(cells) == 5:
-                yield cells
-            else:
-                wrong.append(f"not five cells: {line}")
-        elif not in_table and re.match(r"\| *(d\d+-|id *\|)", line):
-            wrong.append(f"a claim outside a table headed {HEAD}: {line}")
+    found = re.findall(rf"^{re.escape(HEAD)}\n[-| :]+\n((?:\|.*\n)*)", text,
+                       re.M)
+    lines = "".join(found).splitlines()
+    wrong += [f"a claim outside a table headed {HEAD}: {line}" for line in
+              re.findall(r"^\| *(?:d\d+-|id *\|).*", text, re.M)
+              if line not in (HEAD, *lines)]
+    for line in lines:
+        cells = [cell.strip() for cell in line.split("|")[1:-1]]
+        if len(cells) == 5:
+            yield cells
+        else:
+            wrong.append(f"not five cells: {line}")
 
 
 def disagreements(lesson):
@@ -91,26 +95,20 @@ def disagreements(lesson):
     names, _, kinds, _, _ = zip(*claims) if claims else 5 * [()]
     if not claims:
         wrong.append(f"no claim; head the table {HEAD}")
-    wrong += [f"{name}: twice" for name in names if names.count(name) > 1]
     for name, claim, kind, check, source in claims:
-        meant = set(re.findall("`([^`]+)`", check))
-        if kind == "compiler" and (start := re.fullmatch('"(.+)"', check)):
-            meant = {text for of, text in have
-                     if of == kind and text.startswith(start[1])}
         wrong += [f"{name}: {why}" for bad, why in (
             (not re.fullmatch(rf"d{lesson.day}-\d+", name),
              f"not d{lesson.day}- and a number"),
+            (names.count(name) > 1, "twice"),
             (not claim or not source, "no claim, or no source; write -"),
-            (kind == "source" and (check != "-" or source == "-"),
-             "of kind source: no check but a source"),
-            (kind not in ("source", "compiler", "run", *FIXTURES),
-             f"unknown kind {kind}"),
-            (kind in ("run", *FIXTURES) and
-             re.sub("`[^`]+`", "", check).strip(", "),
-             f"not names in backquotes: {check}"),
-            (kind != "source" and not meant,
-             f"no check as {kind} names it: {check}")) if bad]
-        meant = {(kind, one) for one in meant if kind != "source"}
+            ((kind, source) == ("source", "-"), "no source"),
+            (not re.fullmatch(CHECK.get(kind, "(?!)"), check),
+             f"{check}: not how a check of kind {kind} is named")) if bad]
+        meant = set(re.findall("`([^`]+)`", check))
+        if kind == "compiler":
+            meant = {text for of, text in have if of == kind
+                     and text.startswith(check[1:-1])} or {check}
+        meant = {(kind, one) for one in meant}
         wrong += [f"{name}: no {kind} check is called {one}"
                   for _, one in meant - have]
         named |= meant
@@ -126,23 +124,22 @@ def test_claims(any_lesson):
     judge(any_lesson, disagreements(any_lesson))
 
 
-def unmet(root, table):
+def unmet(root):
     """What FAILURES.md names that does not exist."""
-    texts = {kind: "\n".join(path.read_text() for glob in globs
-                             for path in root.glob(glob))
-             for kind, globs in {"test": ["tests/test_*.py"],
-                                 "gate": ["day*/*.cu"],
-                                 "says": ["day*/*.cu", "cmake/*.cmake"]
-                                 }.items()}
-    texts["says"] = re.sub(r'"\s*"', "", texts["says"])
-    form = {"test": "def {}(", "gate": r'gate("{}"', "says": "{}"}
+    table = (root / "research/FAILURES.md").read_text()
+    tests, lessons, lists = ("\n".join(
+        path.read_text() for path in root.glob(glob))
+        for glob in ("tests/test_*.py", "day*/*.cu", "cmake/*.cmake"))
+    places = {"test": ("def {}(", tests), "gate": ('gate("{}"', lessons),
+              "says": ("{}", re.sub(r'"\s*"', "", lessons + lists))}
     for cell in re.findall(r"\| ([^|]*) \|$", table, re.M)[1:]:
         found = re.findall(r'(test|gate|says) [`"]([^`"]+)[`"]', cell)
         links = re.findall(r"\]\(([^)#]+)#?([^)]*)\)", cell)
         if len(found) + len(links) != 1 + cell.count(", "):
             yield f"{cell}: not tests, gates, words and headings"
         for kind, name in found:
-            if form[kind].format(name) not in texts[kind]:
+            form, text = places[kind]
+            if form.format(name) not in text:
                 yield f"{kind} {name}: there is none"
         for path, anchor in links:
             path = root / "research" / path
@@ -152,5 +149,4 @@ def unmet(root, table):
 
 
 def test_failures():
-    table = (evidence.ROOT / "research" / "FAILURES.md").read_text()
-    assert list(unmet(evidence.ROOT, table)) == []
+    assert list(unmet(evidence.ROOT)) == []

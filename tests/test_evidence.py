@@ -12,48 +12,47 @@ import programs
 import record as recording
 from conftest import judge
 
-NAME = re.compile(r"(?P<kind>[a-z]+)-(?P<card>.+?)(?:-sm_(?P<arch>\d+))?"
-                  r"\.(?:txt|csv)")
+NAME = re.compile(r"([a-z]+)-(.+?)(?:-sm_\d+)?\.(?:txt|csv)")  # kind, card
 
 
 def needed(lesson):
     """The records that a lesson must have."""
-    kinds = ["faults", "hostile", "soak", "crowd"] + ["library"] * lesson.cub
     return [f"{kind}-{evidence.CARD}-sm_{arch}" for arch in lesson.builds
             for kind in evidence.PER_BUILD] + [
-        f"{kind}-{evidence.CARD}" for kind in kinds]
+        f"{kind}-{evidence.CARD}" for kind in (
+            "faults", "hostile", "soak", "crowd", *["library"] * lesson.cub)]
 
 
-def header(record, lesson, found):
+def header(record, lesson, named):
     """What is wrong with the header, with the name and with the binding."""
     facts = record.header
     lacks = [key for key in evidence.KEYS if not facts.get(key)]
     if lacks:
         return [f"no {', '.join(lacks)}"]
     card, date = evidence.slug(facts["gpu"]), facts["date-utc"]
-    capability = evidence.capability(facts)
+    capability, code = evidence.capability(facts), facts["code-sha256"]
     commit, dirty = facts["git-commit"], facts["git-dirty"]
     status, was = programs.sh(["git", "show", f"{commit}:{lesson.source}"],
                               cwd=lesson.root)  # it need not be at hand
     return [why for bad, why in (
-        (facts["schema"] != "2" or
-         facts["lesson"] != f"{lesson.folder}/{lesson.name}",
+        ((facts["schema"], facts["lesson"]) !=
+         ("2", f"{lesson.folder}/{lesson.name}"),
          f"schema {facts['schema']} of {facts['lesson']}"),
-        (facts["code-sha256"] != lesson.code_sha256,
+        (code != lesson.code_sha256,
          f"stale: the code of {lesson.source} has changed; record it"),
         (facts["body-sha256"] != evidence.sha256(record.body),
          "the output is not what was recorded (body-sha256)"),
-        (not re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", date) or
-         date > datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        (not re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", date)
+         or date > f"{datetime.now(timezone.utc):%Y-%m-%dT%H:%M:%SZ}",
          f"date-utc {date} is no date, or in the future"),
-        (found["card"] not in (card, card + "-b"),
+        (named not in (card, card + "-b"),
          f"recorded on {facts['gpu']}, but not named {card}"),
         (capability < (record.arch or lesson.arch),
          f"compute capability {capability} cannot run it"),
         (not re.fullmatch("[0-9a-f]{40} (yes|no)", f"{commit} {dirty}"),
          f"git-commit {commit}, {dirty}"),
-        (dirty == "no" and status == 0 and
-         facts["code-sha256"] != evidence.sha256(evidence.code(was)),
+        ((dirty, status) == ("no", 0)
+         and code != evidence.sha256(evidence.code(was)),
          "the commit that it names holds other code")) if bad]
 
 
@@ -62,7 +61,7 @@ def run(record, lesson):
     command = evidence.compile_command(lesson, record.arch)
     if facts["compile-command"] != command and "cccl" not in facts:
         yield f"compiled by {facts['compile-command']}, not by {command}"
-    toolkit = ".".join(facts["nvcc-version"].split(".")[:2])
+    toolkit = facts["nvcc-version"].rpartition(".")[0]
     for text in (f"{facts['gpu']}, compute capability "
                  f"{facts['compute-capability']},",
                  f"driver CUDA {facts['cuda-driver-version']}, "
@@ -92,7 +91,7 @@ def sanitizer(record, lesson):
             yield f"{tool} did not end clean"
 
 
-def faults_(record, lesson):
+def planted(record, lesson):
     first, *lines, last = record.body.splitlines()
     want, wrong = faults.read(lesson)
     yield from wrong
@@ -114,18 +113,17 @@ def hostile(record, lesson):
             yield f"{what}: not exit status {said}"
 
 
-def many(least):
-    def runs(record, lesson):
-        found = re.fullmatch(r"(\d+) runs, .* at a time: 0 failures\n",
-                             record.body)
-        if not found or int(found[1]) < least:
-            yield f"not {least} runs without a failure"
-    return runs
+def many(record, lesson):
+    least = {"soak": 8, "crowd": 100}[record.path.name.partition("-")[0]]
+    found = re.fullmatch(r"(\d+) runs, .* at a time: 0 failures\n",
+                         record.body)
+    if not found or int(found[1]) < least:
+        yield f"not {least} runs without a failure"
 
 
 KINDS = {"run": run, "library": run, "profile": profile, "timed": profile,
-         "sanitizer": sanitizer, "faults": faults_, "hostile": hostile,
-         "soak": many(8), "crowd": many(100)}
+         "sanitizer": sanitizer, "faults": planted, "hostile": hostile,
+         "soak": many, "crowd": many}
 
 
 def shortcomings(lesson):
@@ -133,11 +131,10 @@ def shortcomings(lesson):
     wrong = [f"evidence/{lesson.folder}/{name} is missing: record it with "
              "tools/record.py" for name in needed(lesson) if name not in paths]
     for path in paths.values():
-        record, found = evidence.Record(path), NAME.fullmatch(path.name)
-        if not found or found["kind"] not in KINDS:
-            said = ["of no known kind; remove it"]
-        else:
-            said = header(record, lesson, found) or KINDS[found["kind"]](
+        record, named = evidence.Record(path), NAME.fullmatch(path.name)
+        said = ["of no known kind; remove it"]
+        if named and named[1] in KINDS:
+            said = header(record, lesson, named[2]) or KINDS[named[1]](
                 record, lesson)
         wrong += [f"{path.name}: {one}" for one in said]
     if evidence.verified(lesson) not in lesson.text:
@@ -158,9 +155,8 @@ def test_machine_code(any_lesson):
         if record.header.get("nvcc-version") != version:
             pytest.skip(f"not recorded with nvcc {version}")
         cubin = conftest.cubin(any_lesson, record.arch)
-        other += [f"{path.name}: other machine code; record it"] * (
-            record.header["cubin-sha256"] !=
-            evidence.cubin_sha256(cubin))
+        if record.header["cubin-sha256"] != evidence.cubin_sha256(cubin):
+            other.append(f"{path.name}: other machine code; record it")
     judge(any_lesson, other)
 
 

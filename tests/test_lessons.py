@@ -1,5 +1,6 @@
 """The form of the lesson files."""
 import re
+from collections import Counter
 
 import conftest
 import evidence
@@ -8,10 +9,9 @@ from conftest import judge
 
 HELPER_LINES = 230  # and the prologue
 LIMITS = {"24": 940, "25": 1270, "45": 1260, "77": 1620}  # lines; others 900
-HELPERS = re.compile(r"^// ---- helpers:.*?^// ---- end of helpers.*?$",
-                     re.M | re.S)
-PROLOGUE = re.compile(r"^#ifndef LESSON_QUICK.*?^// end snippet$",
-                      re.M | re.S)
+SHARED = re.compile(r"^#ifndef LESSON_QUICK.*?^// end snippet$|"
+                    r"^// ---- helpers:.*?^// ---- end of helpers.*?$",
+                    re.M | re.S)
 ORDER = ["#include <cuda_runtime.h>", "#ifndef LESSON_QUICK", "__global__",
          "// snippet: row-table", "// ---- helpers:", "// snippet: reference",
          "// snippet: one-check", "int main(int argc, char** argv)"]
@@ -51,20 +51,14 @@ def test_form(any_lesson):
     judge(any_lesson, form(any_lesson))
 
 
-def blocks(text):
-    """The prologue and the helper block, or nothing."""
-    return [found[0] if (found := pattern.search(text)) else ""
-            for pattern in (PROLOGUE, HELPERS)]
-
-
 def unlike(lessons):
     """The prologue and the helpers: in every lesson the same, and short."""
-    same = blocks(lessons[0].text)
-    if not all(same) or "".join(same).count("\n") + 2 > HELPER_LINES:
-        yield f"{lessons[0].source}: no prologue, no helpers, or too long"
+    first, same = lessons[0].source, SHARED.findall(lessons[0].text)
+    if len(same) != 2 or "".join(same).count("\n") + 2 > HELPER_LINES:
+        yield f"{first}: no prologue, no helpers, or too long"
     for lesson in lessons:
-        if blocks(lesson.text) != same:
-            yield f"{lesson.source} and {lessons[0].source} differ"
+        if SHARED.findall(lesson.text) != same:
+            yield f"{lesson.source} and {first} differ"
 
 
 def test_helpers():
@@ -84,18 +78,17 @@ def listed(lesson):
 def rows(lesson):
     """The rows of the header are those of the program, in the same order, and
     `yours` builds; each row's kernel is in the file."""
-    found, text = listed(lesson), lesson.text
-    tokens = set(re.findall(r"\w+", re.sub(
-        r'"(?:\\.|[^"\\])*"', "", evidence.code(text))))
+    found, names = listed(lesson), headed(lesson.text)
     labels = [label for label, _ in found]
-    wrong = [f"{label}: no kernel {kernel}" for label, kernel in found
-             if not set(kernel.split("::")) <= tokens]
-    if labels.count("yours") != 1:
-        wrong.append("no row `yours` with -DLESSON_YOURS")
-    if [label for label in labels if label != "yours"] != headed(text):
-        wrong.append(f"the program has the rows {labels}, the header "
-                     f"{headed(text)}")
-    return wrong
+    tokens = re.findall(r"\w+", re.sub(r'"(?:\\.|[^"\\])*"', "",
+                                       evidence.code(lesson.text)))
+    return [f"{label}: no kernel {kernel}" for label, kernel in found
+            if not {*kernel.split("::")} <= {*tokens}] + [
+        why for bad, why in (
+            (labels.count("yours") != 1, "no row `yours` with -DLESSON_YOURS"),
+            ([one for one in labels if one != "yours"] != names,
+             f"the program has the rows {labels}, the header {names}"))
+        if bad]
 
 
 def test_rows(any_lesson):
@@ -106,12 +99,12 @@ def layout(root):
     """Every lesson is in CMakeLists.txt, alone in its folder, with a page,
     claims and tests."""
     lessons = evidence.lessons(root)
-    folders = [lesson.folder for lesson in lessons]
     files = {str(path.relative_to(root)) for path in root.glob("day*/*.cu")}
+    folders = Counter(lesson.folder for lesson in lessons)
     return [f"{path} is not in CMakeLists.txt" for path in
             files - {lesson.source for lesson in lessons}] + [
-        f"{folder}: two lessons" for folder in set(folders)
-        if folders.count(folder) > 1] + [
+        f"{folder}: two lessons" for folder in folders
+        if folders[folder] > 1] + [
         f"no {path}" for lesson in lessons for path in (
             f"{lesson.folder}/README.md", f"research/{lesson.folder}.md",
             f"tests/test_day{lesson.day}.py")

@@ -1,22 +1,28 @@
 """The tools see what they must: a lesson that needs no GPU is recorded with
 stand-ins for nvcc, ncu and so on; then one thing at a time is made wrong."""
+import contextlib
+import io
+import json
 import os
-import re
 import shutil
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import conftest
 import evidence
 import faults
+import pages
 import programs
 import pytest
 import sass
 import test_claims
+import test_docs
 import test_evidence
 import test_lessons
+from conftest import committed, edit
 
 COMMIT = "0123456789" * 4
 FAKE = r"""#!/bin/sh
@@ -31,7 +37,6 @@ done
 case $(basename "$0"):$1 in
   nvcc:--version) echo 'release 13.0, V13.0.88' ;;
   nvcc:-E) echo '"12.2.0"' ;;
-  nvcc:--list*) echo sm_75; echo sm_90 ;;
   nvcc:*)
     if test "$last" = fill_card.cu; then
       printf '#!/bin/sh\necho SKIPPED: no memory; exit 77\n' >"$out"
@@ -72,23 +77,29 @@ LESSON = r"""// Day 99: what is tested?
 #include <cuda_runtime.h>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #ifndef LESSON_QUICK
 #define LESSON_QUICK 0
 #endif
+// snippet: cuda-check
+#include <cstring>
 // end snippet
 constexpr int kElems = 10;
 static_assert(kElems > 4, "kElems: five or "
               "more");
 // gate("in-a-comment", true, "does not count");
+// snippet: one-kernel
 __global__ void __launch_bounds__(32, 1) sum(float*) { int shfl; }
+// end snippet
+// snippet: yours
+int mine;
+// end snippet
 // snippet: row-table
+struct Row;
 // end snippet
 // ---- helpers: the same
 constexpr int kBatches = 9;
-inline void warm(int last = 9, int timing = 0) {
+inline void warm(int last = 9) {
   for (int warm = 0, took = 0; warm < last || took < last;) break;
-  for (int k = 0; k < 100 && timing < 1; ++k) break;
 }
 inline int failures = 0;
 inline void gate(const char* name, bool ok, const char* why) {
@@ -103,7 +114,11 @@ inline void openDevice(int need, const void*) {
 }
 // ---- end of helpers ----
 // snippet: reference
+int reference();
+// end snippet
 // snippet: one-check
+void check();
+// end snippet
 int main(int argc, char** argv) {
   if (argc > 1 && !std::strcmp(argv[1], "--list")) {
     std::printf("Rows:\n  copy (ceiling)   sum\n  one   sum\n");
@@ -122,7 +137,7 @@ int main(int argc, char** argv) {
   while (total > 1000) ++waited;
   gate("clock", warm == 0, "never");
   gate("sum", !(total != 45), "not 45");
-  std::printf("Sums\nrow  ms  GB/s\none  %d  2\n", 1);
+  std::printf("\nSums\nrow  ms  GB/s\none  %d  2\ncopy  4  8\n", 1);
   if (std::fflush(stdout) != 0) gate("lost", false, "output");
   if (failures == 0) std::printf("\nAll checks passed.\n");
   if (std::fflush(stdout) != 0) std::fprintf(stderr, "FAILED: lost\n");
@@ -154,6 +169,50 @@ def test_row(run):
 '''
 
 
+FAILURES = """| met by |
+|---|
+| test `test_row`, gate `sum`, says "no GPU", [r](../README.md#no-gpu) |
+"""
+PAGE = r"""# A `b` (c)
+
+It has <!-- figure: sm_75 | Sums | one | GB/s -->2<!-- end --> GB/s of
+<!-- figure: sm_75 | /peak (\d+) GB/ -->100<!-- end -->, and `copy` is slower
+by <!-- figure: sm_75 :: Sums :: copy :: ms :: / one :: %.0f -->4<!-- end -->;
+256 threads add 2^14 - 3 floats: [a](#a-b-c), [b](test.cu), `[c](no.md)`,
+[d](../README.md#no-gpu), [e](https://x.y/z)
+
+## Compile and run
+
+<!-- snippet: one-kernel -->
+```cuda
+__global__ void __launch_bounds__(32, 1) sum(float*) { int shfl; }
+```
+<!-- end -->
+
+## Exercises
+
+<!-- output: sm_75 -->
+```text
+$ ./test
+NVIDIA H200, compute capability 9.0, 4 SMs
+driver CUDA 13.0, toolkit CUDA 13.0, peak 100 GB/s
+
+Sums
+row  ms  GB/s
+one  1  2
+copy  4  8
+
+All checks passed.
+```
+<!-- end -->
+"""
+BY_HAND = [
+    "10x", "ten times", "4383 GB/s", "12 %", "3 furlongs", "1.5", "88%",
+    "7 microseconds", "a tenfold gain", "812 GFLOP/s", "`4383 GB/s`", "5 us",
+    "twice as fast", "half the time", "a factor of two", "| 87.5 |", "4383",
+    "a hundred times", "1,234 rowboats", "120 of the 132"]
+
+
 def cells(text):
     r"""The cells of each line: ~ is between them, \n a new line, \N 900."""
     return [[cell.replace(r"\n", "\n").replace(r"\N", 900 * "\n")
@@ -170,12 +229,34 @@ def planted(text):
 FAULTS, SURVIVORS, EDITS = (Path(__file__).parent / "faults" / "tools.txt"
                             ).read_text().split("\n\n")[1:]
 FAULTS = planted(FAULTS)
-CHECKS = {
+EDITS = cells(EDITS) + [
+    ["page", "256 th", f"It is {figure} here; 256 th", "typed by hand"]
+    for figure in BY_HAND]
+
+
+def woven(lesson):
+    """What tools/pages.py --check says, if it fails."""
+    with contextlib.redirect_stderr(io.StringIO()) as said:
+        failed = pages.main(True, lesson.root)
+    return said.getvalue().splitlines() * failed
+
+
+CHECKS = {  # what finds planted errors, and where they are
     "research": (test_claims.disagreements, "research/day99-test.md"),
     "tests": (test_claims.disagreements, "tests/test_day99.py"),
     "gates": (test_claims.disagreements, "day99-test/test.cu"),
+    "failures": (lambda one: test_claims.unmet(one.root),
+                 "research/FAILURES.md"),
+    "page": (woven, "day99-test/README.md"),
+    "book": (woven, "day99-test/test.ipynb"),
+    "links": (lambda one: test_docs.dead(
+        one.root / "day99-test/README.md", one.root), "day99-test/README.md"),
     "form": (test_lessons.form, "day99-test/test.cu"),
     "rows": (test_lessons.rows, "day99-test/test.cu"),
+    "layout": (lambda one: test_lessons.layout(one.root), "CMakeLists.txt"),
+    "helpers": (lambda one: test_lessons.unlike([one, SimpleNamespace(
+        source="b.cu", text=LESSON)]), "day99-test/test.cu"),
+    "verified": (test_evidence.shortcomings, "day99-test/test.cu"),
     "list": (lambda one: faults.read(one)[1], "tests/faults/day99.txt")}
 
 
@@ -213,19 +294,22 @@ def recorded(fakes, tmp_path_factory):
     tree = tmp_path_factory.mktemp("recorded") / "tree"
     for path, text in {
             "CMakeLists.txt": "lesson(day99-test/test.cu 75)\n",
-            "day99-test/test.cu": LESSON, "day99-test/README.md": "",
+            "README.md": "# No GPU?\n", "research/FAILURES.md": FAILURES,
+            "day99-test/test.cu": LESSON, "day99-test/README.md": PAGE,
             "research/day99-test.md": CLAIMS, "evidence/README.md": "",
             "tests/faults/day99.txt": FAULTS,
             "tests/test_day99.py": TESTS}.items():
         (tree / path).parent.mkdir(parents=True, exist_ok=True)
         (tree / path).write_text(text)
-    shutil.copytree(evidence.ROOT / "tools", tree / "tools")
+    for name in ("cmake", "tools"):
+        shutil.copytree(evidence.ROOT / name, tree / name)
     for name in ("conftest.py", "sass.py"):
         shutil.copy(Path(__file__).with_name(name), tree / "tests")
     edit(tree / "tools/faults.py", "LEAST, ", "LEAST = 3\n_, ")
     status, said = record(tree)
     assert status == 0, said
     assert record(tree, "--verified")[0] == 0
+    assert pages.main(False, tree) == 0
     return tree
 
 
@@ -239,17 +323,12 @@ def lesson(tree):
     return evidence.lessons(tree)[0]
 
 
-def edit(path, old, new):
-    text = path.read_text()
-    assert old in text, f"no {old} to edit in {path}"
-    path.write_text(text.replace(old, new))
-
-
 def test_recorded(lesson):
-    assert test_evidence.shortcomings(lesson) == []
+    for check, _ in CHECKS.values():
+        assert list(check(lesson)) == []
+    assert lesson.path.with_name("README.md").read_text() == PAGE
     assert test_lessons.headed(lesson.text) == ["copy (ceiling)", "one"]
-    assert [check(lesson) for check, _ in CHECKS.values()] == 6 * [[]]
-    text = (lesson.evidence / "run-h200-sm_75.txt").read_text()
+    text = lesson.run(75).read_text()
     for line in ("run-command: ./test", "mig: n/a", f"git-commit: {COMMIT}",
                  "host-compiler: gcc 12.2.0", "clocks: SM 345 MHz now, 1980 "
                  "MHz at most; memory 3201 MHz now, 3201 MHz at most"):
@@ -267,93 +346,82 @@ def test_comment_and_token(lesson):
     assert len(stale) == 8 and all("stale: the code" in one for one in stale)
 
 
-@pytest.mark.parametrize("where, old, new, said", cells(EDITS))
+@pytest.mark.parametrize("where, old, new, said", EDITS)
 def test_planted(lesson, where, old, new, said):
     check, path = CHECKS.get(where) or (
         test_evidence.shortcomings, *lesson.evidence.glob(f"{where}-*"))
     path = lesson.root / path
     edit(path, old, new)
-    if where not in CHECKS and said != "not what was recorded":
-        record = evidence.Record(path)  # somebody mended the hash as well
+    if where in CHECKS:
+        assert said in "\n".join(check(lesson))
+        return
+    if said != "not what was recorded":  # somebody mended the hash as well
+        record = evidence.Record(path)
         edit(path, record.header["body-sha256"], evidence.sha256(record.body))
-    wrong = [one for one in check(lesson) if "must say" not in one]
-    assert any(said in one for one in wrong), wrong
-    assert where in CHECKS or len(wrong) == 1, wrong
+    [wrong] = [one for one in check(lesson) if "must say" not in one]
+    assert said in wrong
 
 
 def test_missing_and_unknown_records(lesson):
     """A draft lists what it lacks, and fails nothing."""
-    (lesson.evidence / "soak-h200.txt").unlink()
-    (lesson.evidence / "luck-h200.txt").write_text("")
-    edit(lesson.path, "driver 580.1", "driver 580.2")
-    wrong = "\n".join(test_evidence.shortcomings(lesson))
-    for said in ("soak-h200 is missing", "luck-h200.txt: of no known kind",
-                 "its header must say"):
-        assert said in wrong
+    (lesson.evidence / "soak-h200.txt").rename(
+        lesson.evidence / "luck-h200.txt")
+    missing, unknown = test_evidence.shortcomings(lesson)
+    assert "soak-h200 is missing" in missing
+    assert "luck-h200.txt: of no known kind" in unknown
     lesson.draft = True
     with pytest.raises(pytest.skip.Exception, match="lacks: .*soak-h200 is"):
         test_evidence.test_records(lesson)
-    assert "write at least" not in str(faults.read(lesson))
+    (lesson.root / "tests/faults/day99.txt").unlink()
+    assert faults.read(lesson) == ([], [])
 
 
-def test_machine_code_is_compared(lesson):
-    path = lesson.evidence / "run-h200-sm_75.txt"
+@pytest.mark.parametrize("old, new, outcome, said", [
+    ("# cubin-sha256: ", "# cubin-sha256: 0", pytest.fail, "other machine co"),
+    ("13.0.88", "12.4.131", pytest.skip, "not recorded with nvcc")])
+def test_machine_code_is_compared(lesson, old, new, outcome, said):
     test_evidence.test_machine_code(lesson)
-    edit(path, "# cubin-sha256: ", "# cubin-sha256: 0")
-    with pytest.raises(pytest.fail.Exception, match="other machine code"):
-        test_evidence.test_machine_code(lesson)
-    edit(path, "13.0.88", "12.4.131")
-    with pytest.raises(pytest.skip.Exception, match="not recorded with nvcc"):
+    edit(lesson.run(75), old, new)
+    with pytest.raises(outcome.Exception, match=said):
         test_evidence.test_machine_code(lesson)
 
 
-@pytest.mark.skipif(not shutil.which("git"), reason="no git")
-def test_commit_holds_the_code(lesson):
-    path, was = lesson.evidence / "run-h200-sm_75.txt", lesson.text
-    for text in (was, was + "int more;\n"):
-        lesson.path.write_text(text)
-        for words in (["init", "-q"], ["add", "day99-test"],
-                      ["commit", "-q", "-m", "test"], ["rev-parse", "HEAD"]):
-            head = programs.sh([
-                "git", "-C", lesson.root, "-c", "user.name=Test", "-c",
-                "user.email=test@localhost", "-c", "commit.gpgsign=false",
-                *words])[1]
-        lesson.path.write_text(was)
-        path.write_text(re.sub("git-commit: .*", f"git-commit: {head.strip()}",
-                               path.read_text()))
-        wrong = test_evidence.shortcomings(lesson)
-        assert len(wrong) == (text != was)
-    assert "holds other code" in wrong[0]
+@pytest.mark.parametrize("more, wrong", [("", 0), ("int more;\n", 1)])
+def test_commit_holds_the_code(lesson, more, wrong):
+    was = lesson.text
+    lesson.path.write_text(was + more)
+    commit = committed(lesson.root)
+    lesson.path.write_text(was)
+    edit(lesson.run(75), COMMIT, commit)
+    said = test_evidence.shortcomings(lesson)
+    assert ["holds other code" in one for one in said] == [True] * wrong
 
 
-def test_lessons_are_read(lesson):
-    root = lesson.root
-    assert test_lessons.layout(root) == []
-    assert list(test_lessons.unlike([lesson])) == []
-    edit(root / "CMakeLists.txt", "75)", "75)\nlesson(day98-b/b.cu 75)")
-    for path in ("day98-b/b.cu", "day98-b/c.cu"):
-        (root / path).parent.mkdir(exist_ok=True)
-        (root / path).write_text(LESSON.replace("ches = 9", "ches = 8"))
-    (root / "research/day99-test.md").unlink()
-    wrong = "\n".join(test_lessons.layout(root) + list(
-        test_lessons.unlike(evidence.lessons(root))))
-    for said in ("day98-b/c.cu is not in", "no day98-b/README.md",
-                 "no research/day99-test.md", "test.cu differ"):
-        assert said in wrong
-    edit(lesson.path, "// ---- end of helpers", "// ---- the end")
-    assert "no helpers" in next(test_lessons.unlike([lesson]))
+def test_weaves(lesson, capfd):
+    """What changes is woven; what is missing is said, but n/a in a draft."""
+    page = lesson.path.with_name("README.md")
+    edit(lesson.path, "sum(float*)", "sum(int*)")
+    assert "not what" in woven(lesson)[0]
+    assert pages.main(False, lesson.root) == 0 and woven(lesson) == []
+    assert page.read_text() == PAGE.replace("sum(float*)", "sum(int*)")
+    lesson.run(75).unlink()
+    assert f"no record evidence/{lesson.folder}/run-" in woven(lesson)[0]
+    edit(lesson.root / "CMakeLists.txt", "75)", "75 DRAFT)")
+    assert pages.main(True, lesson.root) == 0  # a draft: said, no failure
+    assert "README.md: not what" in capfd.readouterr().err
+    assert pages.main(False, lesson.root) == 0
+    assert "-->n/a<!-- end --> GB/s" in page.read_text()
+    assert "not recorded yet" in page.read_text()
 
 
-def test_failures_are_read(tree):
-    table = "| what | what | met by |\n|---|---|---|\n| a | b | {} |\n"
-    (tree / "README.md").write_text("# No GPU?\n")
-    for cell, count in {
-            'test `test_row`, gate `sum`, says "any dev"': 1,
-            'gate `sum`, says "no GPU", [r](../README.md#no-gpu)': 0,
-            "gate `sun`, test `test_none`, test `test_once`": 2,
-            "[r](../README.md#gpu), [r](none.md)": 2, "luck": 1}.items():
-        wrong = list(test_claims.unmet(tree, table.format(cell)))
-        assert len(wrong) == count, wrong
+def test_notebook(lesson):
+    cells = json.loads(lesson.path.with_suffix(".ipynb").read_text())["cells"]
+    text = "\n".join("".join(cell["source"]) for cell in cells)
+    for part in ("It has 2 GB/s of\n100,", "-DLESSON_YOURS",
+                 "%%writefile yours.cu\nint mine;"):
+        assert part in text
+    assert "<!--" not in text
+    assert not any(cell.get("outputs") for cell in cells)
 
 
 def tried(lesson, text, tmp_path):
@@ -366,11 +434,11 @@ def tried(lesson, text, tmp_path):
 def test_survivors_are_seen(lesson, tmp_path, monkeypatch):
     monkeypatch.setattr(faults.Trial, "timeout", 2)
     lines, wrong = tried(lesson, FAULTS + planted(SURVIVORS), tmp_path)
+    assert not any("NOT CAUGHT" in line for line in lines[:6])
     for line, (name, *_, said) in zip(lines[6:], cells(SURVIVORS),
                                       strict=True):
-        assert line in wrong and line.startswith(f"{name}: NOT CAUGHT by ")
-        assert said in line
-    assert not any("NOT CAUGHT" in line for line in lines[:6])
+        assert line.startswith(f"{name}: NOT CAUGHT by ")
+        assert line in wrong and said in line
 
 
 def test_control(lesson, tmp_path):
