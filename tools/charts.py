@@ -40,7 +40,7 @@ def drawn(draw, run):
     figure, source = draw(run), "without figures"
     if run:
         source = f"{run.header['gpu']}, {run.path.name}"
-        figure.text(1, 0, source, ha="right", va="top", color=GREY, fontsize=7)
+        figure.supxlabel(source, x=1, ha="right", color=GREY, fontsize=7)
         source += f", body-sha256 {run.header['body-sha256']}"
     text = io.StringIO()
     figure.savefig(text, bbox_inches="tight", pad_inches=0.15, metadata={
@@ -82,7 +82,7 @@ def lines(x, panels, size, xlabel, **labels):
         axis.tick_params("x", rotation=90 if len(x) > 9 else 0)
     axes[0].set(**labels)
     figure.legend(*axes[0].get_legend_handles_labels(), ncols=5,
-                  loc="outside lower left")
+                  loc="outside upper left")
     return figure
 
 

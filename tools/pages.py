@@ -43,11 +43,12 @@ COUNTED = "|".join(r"""additions? arrays? atomics? banks? bits? blocks? bytes?
     tables? terms? threads? values? vectors? versions? warps? words?
     """.split())
 NUMBER = r"(?<![\w^])\d+(?:,\d{3})*(?:\.\d+)*(?![\d^])"
-NUMBERS = rf"{NUMBER}(?:(?:,| and| or| to| x) {NUMBER})*"
+NUMBERS, WHOLE = (rf"{one}(?:(?:,| and| or| to| x) {one})*" for one in (
+    NUMBER, r"(?<![\w^.,])\d+(?:,\d{3})*"))
 GIVEN = re.compile(
     rf"2\^\d+(?: [-+] {NUMBER})?|^\| \d+ \|"
     rf"|{NUMBER}(?:/\d+\b|\sor\s(?:newer|older))|(?i:{NAMED})s? {NUMBERS}"
-    rf"|{NUMBERS}[ -](?:\w+[ -])?(?:{COUNTED})\b"
+    rf"|{WHOLE}[ -](?:\w+[ -])?(?:{COUNTED})\b"
     r"|\b(?<![.,])(?:[12]?\d|3[0-2]|64|128|256|512|1024)"
     r"(?= ?(?:[.,;:!?)|]+(?!\d)|$)| (?:and|or|to|for)\b)", re.M)
 WORDS = (r"(?:two|three|four|five|six|seven|eight|nine|ten|twelve|twenty|fifty"
