@@ -2,8 +2,13 @@
 # test counts as passed: what ran, failed and was skipped, in words.
 cmake_minimum_required(VERSION 3.25)
 
-file(READ  # it has this name while CTest runs
-  "${CMAKE_BINARY_DIR}/Testing/Temporary/LastTest.log.tmp" log)
+file(GLOB logs "${CMAKE_BINARY_DIR}/Testing/Temporary/LastTest.log*")
+foreach(log IN LISTS logs)  # it has a temporary name while CTest runs
+  if(NOT newest OR "${log}" IS_NEWER_THAN "${newest}")
+    set(newest "${log}")
+  endif()
+endforeach()
+file(READ "${newest}" log)
 string(REGEX REPLACE "[];[\\$\"]" "," log "${log}")  # what would part a list
 string(REGEX REPLACE "\n[0-9]+/[0-9]+ Testing: " ";" log "${log}")
 list(POP_FRONT log)

@@ -1,9 +1,9 @@
 # lesson(FOLDER/FILE.cu ARCH [DRAFT]): one lesson program and its test.
 #
-# Target and test: lesson.FILE; program: bin/FILE in the build folder. ARCH: the
-# lowest architecture that the lesson needs, and the one it is compiled for
+# Target and test: lesson.FILE; program: bin/FILE in the build folder. ARCH:
+# the lowest architecture that the lesson needs, and the one it is compiled for
 # unless the user names others. A lesson that cannot be compiled so is left out
-# by name. DRAFT: the tests list what the lesson lacks, and do not fail for it.
+# by name. DRAFT: the tests list what it lacks, and do not fail for it.
 
 if(NOT LESSONS_TOOLKIT_ARCHS)
   execute_process(COMMAND ${CMAKE_CUDA_COMPILER} --list-gpu-arch

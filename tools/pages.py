@@ -84,8 +84,9 @@ class Weaver:
         self.root, self.wrong = root, []
         self.lessons = {f"day{one.day}": one for one in evidence.lessons(root)}
         with tempfile.TemporaryDirectory() as out:
-            if subprocess.run([os.environ.get("CMAKE", "cmake"), f"-DOUT={out}",
-                               "-P", root / "cmake/snippets.cmake"],
+            cmake = os.environ.get("CMAKE", "cmake")
+            if subprocess.run([cmake, f"-DOUT={out}", "-P",
+                               root / "cmake/snippets.cmake"],
                               stdout=subprocess.DEVNULL).returncode:
                 sys.exit(1)  # it has said why
             self.regions = {
