@@ -9,14 +9,14 @@ Pages are README.md and day*/README.md. What is between one of these marks and
     <!-- snippet: NAME -->   a region of the page's lesson, or FOLDER/NAME
     <!-- output: sm_75 -->   what the lesson printed, built for sm_75
     <!-- figure: sm_75 | TABLE | ROW | COLUMN -->   one cell of that output
+    <!-- figure: sm_75 | /peak (\\d+) GB/ -->   what is in no table
 
 TABLE is the title of a table or its beginning. After COLUMN may follow
-`| / ROW`, which divides by the same column of another row, and `| FORMAT`,
-such as %.0f; in a Markdown table write :: for |. What is in no table is found
-by `<!-- figure: sm_75 | /peak (\\d+) GB/ -->`. On README.md the day comes first:
-`day24 sm_75`. Where nothing has been recorded a figure is n/a. --check writes
-nothing, and fails where a page or a notebook is not what this tool writes, or a
-figure is typed by hand; of a draft's it only says so.
+`| / ROW`, which divides by the same column of another row, and a format such
+as `| %.0f`; in a Markdown table write :: for |. On README.md the day comes
+first: `day24 sm_75`. Where nothing has been recorded a figure is n/a. --check
+writes nothing, and fails where a page or a notebook is not what this tool
+writes, or a figure is typed by hand; of a draft's it only says so.
 """
 import base64
 import os
@@ -29,160 +29,137 @@ from pathlib import Path
 import evidence
 from nbformat import v4, writes
 
-MARK = re.compile(r"<!-- (snippet|output|figure): ([^\n]+?) -->((?:(?!<!--).)*)"
-                  r"<!-- end -->", re.S)
-MISSING = "n/a"
+MARK = re.compile(r"<!-- (snippet|output|figure): ([^\n]+?) -->"
+                  r"((?:(?!<!--).)*)<!-- end -->", re.S)
 
-# A number in prose is a figure, unless it counts one of these, or is a power,
-# a name or a version.
-COUNTED = "|".join("""additions? arrays? atomics? banks? bits? blocks? bytes?
+# A number in prose is a figure, unless it names or counts one of these, or is
+# small or a power of two with no word after it that could be a unit.
+NAMED = ("block|capability|CUDA|day|exercise|glibc|line|nvcc|part|returns|step"
+         "|table|version|(?:clusters|those) of")
+COUNTED = "|".join(r"""additions? arrays? atomics? banks? bits? blocks? bytes?
     cards? clusters? columns? copies elements? exercises? floats? instructions?
-    items? jobs? KiB MiB lanes? launches lengths? lessons? lines? loads?
-    neighbours? ones partials? parts? partners? passes places? registers? rounds?
-    rows? sectors? shuffles? slices? SMs? stages? steps? stores? sums? tables?
-    terms? threads? values? vectors? versions? warps? words?""".split())
-WHOLE = r"\d+(?:,\d{3})*"
-NUMBER = r"\d+(?:,\d{3})*(?:\.\d+)*(?![\d^])"
+    items? KiB MiB lanes? launches lengths? lessons? lines? loads? partials?
+    parts? passes registers? rows? slices? SMs? stages? steps? stores? sums?
+    tables? terms? threads? values? vectors? versions? warps? words?
+    """.split())
+NUMBER = r"(?<![\w^])\d+(?:,\d{3})*(?:\.\d+)*(?![\d^])"
+NUMBERS, WHOLE = (rf"{one}(?:(?:,| and| or| to| x) {one})*" for one in (
+    NUMBER, r"(?<![\w^.,])\d+(?:,\d{3})*"))
 GIVEN = re.compile(
-    rf"2\^\d+(?: ?[-+] ?{NUMBER})?|\d+-bit|^ *\d+\. |^#.*|\bC\+\+\d+|^\| \d+ \|"
-    rf"|{NUMBER} or (?:newer|older)|\b{WHOLE}/{WHOLE}\b"
-    rf"|(?i:days?|table|part|exercises?|versions?|lines?|capability|code|CUDA|glibc"
-    rf"|nvcc|gcc|clang|CMake|Python|step|returns|RTX|lengths? from) {NUMBER}"
-    rf"(?:(?:,| and| or| to) {NUMBER})*|\b[A-Za-z_]+[-_.]?{NUMBER}\w*"
-    rf"|\b(?<![.,]){WHOLE}(?:(?:,| to| and| or| x) {WHOLE})*[ -]"
-    rf"(?:\w+[ -])?(?:{COUNTED})\b", re.M)
+    rf"2\^\d+(?: [-+] {NUMBER})?|^\| \d+ \|"
+    rf"|{NUMBER}(?:/\d+\b|\sor\s(?:newer|older))|(?i:{NAMED})s? {NUMBERS}"
+    rf"|{WHOLE}[ -](?:\w+[ -])?(?:{COUNTED})\b"
+    r"|\b(?<![.,])(?:[12]?\d|3[0-2]|64|128|256|512|1024)"
+    r"(?= ?(?:[.,;:!?)|]+(?!\d)|$)| (?:and|or|to|for)\b)", re.M)
 WORDS = (r"(?:two|three|four|five|six|seven|eight|nine|ten|twelve|twenty|fifty"
          r"|dozens?|hundreds?|thousands?|many)")
-CLAIM = re.compile(
-    rf"\b{WORDS}(?: of)?[ -]times\b|\b{WORDS}fold\b|\b{WORDS} per ?cent\b"
-    rf"|\bfactor of (?:{WORDS}|{NUMBER})|\b(?:twice|half|double|triple|a third|a quarter)"
-    r" (?:as (?:fast|slow|long|much time)"
-    r"|(?:of )?the (?:speed|time|rate|bandwidth|throughput|peak))\b"
-    rf"|{NUMBER} ?(?:x|times|-?fold|%|per cent)(?!\w)", re.I)
+FIGURE = re.compile(
+    rf"\b{WORDS}(?: of)?[ -]times\b|\b{WORDS}(?:fold| per ?cent)\b"
+    rf"|\bfactor of (?:{WORDS}|\d+)|\b(?:twice|half|double|triple|a third"
+    r"|a quarter) (?:as (?:fast|slow|long|much time)|(?:of )?the (?:speed|time"
+    rf"|rate|bandwidth|throughput|peak))\b|{NUMBER}[^\n]{{0,9}}", re.I)
 UNITS = re.compile(r"\d ?(?:[GMK]B/s|[mun\u00b5]?s|%|x)`")
-# A bare number, 32 at most or a power of two, if no unit can follow.
-AFTER = re.compile(r" ?(?:[.,;:!?)|]|$|(?:and|or|to|for|in|if|is|at|on|with|then"
-                   r"|into|instead|each|all|as|but|where)\b)", re.M)
-BEFORE = re.compile(r"(?i)\b(?:rank|copy|block|thread|lane|bank|stage|word|by|of|than|returns"
-                    r"|with) $")
-FENCE = re.compile(r"^(```+|~~~+)(\w*)\n.*?^\1", re.M | re.S)
+CODE = (r"(?ms)^(```+|~~~+)(\w*)\n.*?^\1", r"`(?:[^`\n]|\n(?!\n))*`",
+        r"<[^>]*>", r"\]\([^)]*\)")
 
 
 def typed(text):
     """(line, figure) of what is typed by hand in a page."""
     def blank(match):
-        if match[0][0] == "`" and (UNITS.search(match[0])
-                                   or match[0].startswith("```text")):
+        if UNITS.search(match[0]) or match[0].startswith("```text"):
             return match[0].replace("`", " ").replace("text", "  0 ")
         return re.sub(r"[^\n]", " ", match[0])
-    for pattern in (MARK, FENCE, r"`(?:[^`\n]|\n(?!\n))*`", r"<[^>]*>", r"\]\([^)]*\)"):
+    for pattern in (MARK, *CODE):
         text = re.sub(pattern, blank, text)
     text = re.sub(r" *\n(?=[^\n])", "\n", text)
-    found = [(match.start(), match[0]) for match in CLAIM.finditer(text)]
-    text = CLAIM.sub(blank, text)
-    joined = re.sub(r"(?<=\w)\n(?=\w)", " ", text)  # same length
-    joined = GIVEN.sub(blank, joined)
-    for match in re.finditer(rf"(?<![\w^]){NUMBER}", joined):
-        before, after = joined[:match.start()], joined[match.end():]
-        small = match[0].isdecimal() and (
-            int(match[0]) <= 32 or int(match[0]).bit_count() == 1)
-        if not small or not (AFTER.match(after) or BEFORE.search(before)):
-            found.append((match.start(), match[0] + after[:9].split("\n")[0]))
-    return [(text.count("\n", 0, at) + 1, figure.strip())
-            for at, figure in sorted(found)]
+    prose = re.sub(r"(?<=\d)\n(?=\w)|(?<=\w)\n(?=\d)", " ", text)
+    return [(text.count("\n", 0, match.start()) + 1, match[0].strip())
+            for match in FIGURE.finditer(GIVEN.sub(blank, prose))]
 
 
 class Weaver:
-    """One repository: its regions, its records, its pages."""
+    """One repository: its regions, its lessons, what is wrong on its pages."""
 
     def __init__(self, root):
-        self.root, self.wrong, self.records = root, [], {}
+        self.root, self.wrong = root, []
         self.lessons = {f"day{one.day}": one for one in evidence.lessons(root)}
-        self.drafts = {one.folder for one in self.lessons.values() if one.draft}
         with tempfile.TemporaryDirectory() as out:
-            if subprocess.run([os.environ.get("CMAKE", "cmake"), f"-DOUT={out}",
-                               "-P", root / "cmake/snippets.cmake"],
+            cmake = os.environ.get("CMAKE", "cmake")
+            if subprocess.run([cmake, f"-DOUT={out}", "-P",
+                               root / "cmake/snippets.cmake"],
                               stdout=subprocess.DEVNULL).returncode:
                 sys.exit(1)  # it has said why
-            self.regions = {path.relative_to(out).with_suffix("").as_posix():
-                            path.read_text(encoding="utf-8")
-                            for path in Path(out).glob("*/*.cu")}
-
-    def record(self, lesson, build):
-        """The run of a lesson, or None where a draft has none yet."""
-        arch = re.fullmatch(r"sm_(\d+)", build)
-        if lesson is None or not arch or int(arch[1]) not in lesson.builds:
-            raise ValueError(f"no build '{build}' of such a lesson")
-        path = lesson.run(arch[1])
-        if path not in self.records:
-            self.records[path] = evidence.Record(path) if path.exists() else None
-        if self.records[path] is None and not lesson.draft:
-            raise ValueError(f"no record {path.relative_to(self.root)}")
-        return self.records[path]
+            self.regions = {
+                f"{path.parent.name}/{path.stem}": path.read_text("utf-8")
+                for path in Path(out).glob("*/*.cu")}
 
     def woven(self, kind, what, lesson):
         """What belongs into a mark."""
         if kind == "snippet":
-            name = what if "/" in what or not lesson else f"{lesson.folder}/{what}"
-            if name not in self.regions:
-                raise ValueError(f"no region '{name}'")
-            return f"\n```cuda\n{self.regions[name]}```\n"
-        build, *rest = [part.strip() for part in re.split(r" \| | :: ", what)]
-        if lesson is None and " " in build:
+            if lesson and "/" not in what:
+                what = f"{lesson.folder}/{what}"
+            if what not in self.regions:
+                raise ValueError(f"no region '{what}'")
+            return f"\n```cuda\n{self.regions[what]}```\n"
+        build, *cell = re.split(r" +(?:\||::) +", what)
+        if not lesson and " " in build:
             day, build = build.split()
             lesson = self.lessons.get(day)
-        run = self.record(lesson, build)
-        if kind == "output":
-            text = "not recorded yet\n" if run is None else (
-                f"$ {run.header['run-command']}\n{run.body}")
-            return f"\n```text\n{text}```\n"
-        return MISSING if run is None else figure(run, *rest)
+        if not lesson or build not in [f"sm_{arch}" for arch in lesson.builds]:
+            raise ValueError(f"no build '{build}' of such a lesson")
+        path = lesson.run(build[3:])
+        if not path.exists():
+            if lesson.draft:
+                return "\n```text\nnot recorded yet\n```\n" if (
+                    kind == "output") else "n/a"
+            raise ValueError(f"no record {path.relative_to(self.root)}")
+        run = evidence.Record(path)
+        if kind == "figure":
+            return figure(run, *cell)
+        return f"\n```text\n$ {run.header['run-command']}\n{run.body}```\n"
 
     def page(self, path):
         """The page as it should be."""
-        lesson = self.lessons.get(path.parent.name[:path.parent.name.find("-")])
-        text = path.read_text(encoding="utf-8")
+        lesson = self.lessons.get(path.parent.name.partition("-")[0])
+        name, text = path.relative_to(self.root).as_posix(), path.read_text(
+            encoding="utf-8")
 
         def block(match):
             kind, what, _ = match.groups()
             try:
                 new = self.woven(kind, what, lesson)
-            except (ValueError, LookupError) as error:
+            except (ValueError, LookupError, TypeError) as error:
                 line = text.count("\n", 0, match.start()) + 1
-                self.wrong.append(f"{self.show(path)}:{line}: {kind}: {what}: {error}")
+                self.wrong.append(f"{name}:{line}: {kind}: {what}: {error}")
                 return match[0]
             return f"<!-- {kind}: {what} -->{new}<!-- end -->"
-        left = MARK.sub("", text)
-        for stray in re.finditer(r"<!--\s*(snippet|output|figure|end)\b.*", left):
-            self.wrong.append(f"{self.show(path)}: not closed, or not a mark: {stray[0]}")
-        self.wrong += [f"{self.show(path)}:{line}: typed by hand: {what}"
+        self.wrong += [
+            f"{name}: not closed, or not a mark: {stray[0]}" for stray in
+            re.finditer(r"<!--\s*(snippet|output|figure|end)\b.*",
+                        MARK.sub("", text))]
+        self.wrong += [f"{name}:{line}: typed by hand: {what}"
                        for line, what in typed(text)]
         return MARK.sub(block, text)
 
-    def show(self, path):
-        return path.relative_to(self.root).as_posix()
 
-
-def figure(run, table, row=None, column=None, *more):
-    """One cell of a run, as printed or as `more` says."""
-    if row is None:
+def figure(run, table, row=None, column=None, *steps):
+    """One cell of a run, as printed or as the steps say."""
+    if not column:
         found = set(re.findall(table.strip("/"), run.body, re.M))
         if len(found) != 1:
             raise ValueError(f"{len(found)} matches")
         return found.pop()
-    named = [one for one in run.tables if one.title.startswith(table)]
-    if len(named) != 1:
-        raise ValueError(f"{len(named)} tables begin with '{table}'")
-    rows = {one[named[0].columns[0]]: one for one in named[0].rows}
-    cell = rows[row][column]
-    for step in more:
+    tables = [one for one in run.tables if one.title.startswith(table)]
+    if len(tables) != 1:
+        raise ValueError(f"{len(tables)} tables begin with '{table}'")
+    rows = {one[tables[0].columns[0]]: one[column] for one in tables[0].rows}
+    cell = rows[row]
+    for step in steps:
         value = evidence.number(str(cell))
         if value is None:
             raise ValueError(f"'{cell}' is no number")
-        if step.startswith("/ "):
-            cell = value / evidence.number(rows[step[2:]][column])
-        else:
-            cell = step % value if step[0] == "%" else format(value, step)
+        cell = (value / evidence.number(rows[step[2:]])
+                if step.startswith("/ ") else step % value)
     return str(cell)
 
 
@@ -195,18 +172,21 @@ elif not pathlib.Path("{file}").exists():
     files.upload()"""
 CARD = """!nvidia-smi --query-gpu=name,compute_cap,driver_version --format=csv
 !nvcc --version | grep release"""
-COMPILE = """ARCH = "sm_{arch}"  # 9.0 is sm_90; "native" is the card of this machine
+COMPILE = """ARCH = "sm_{arch}"  # 9.0 is sm_90; "native" is the card of \
+this machine
 !nvcc -std=c++17 -O3 -arch={{ARCH}} -o {name} {file} && ./{name} --list"""
-RUN = """!./{name}; echo "exit code $?" """
+RUN = '!./{name}; echo "exit code $?"'
 ROW = """ROW = "copy"  # any row of the list above, or its beginning
-!./{name} "{{ROW}}"; echo "exit code $?" """
+!./{name} "{{ROW}}"; echo "exit code $?\""""
 SPLICE = """before, _, rest = pathlib.Path("{file}").read_text().partition(
     "// snippet: yours\\n")
 after = rest.partition("// end snippet\\n")[2]
 pathlib.Path("mine.cu").write_text(
     before + pathlib.Path("yours.cu").read_text() + after)
-!nvcc -std=c++17 -O3 -arch={{ARCH}} -DLESSON_YOURS -o mine mine.cu && ./mine yours; echo "exit code $?" """
-NO_CARD = """> The cards that Colab offers for free (a T4, compute capability 7.5) cannot
+!nvcc -std=c++17 -O3 -arch={{ARCH}} -DLESSON_YOURS -o mine mine.cu \
+&& ./mine yours; echo "exit code $?\""""
+NO_CARD = """> The cards that Colab offers for free (a T4, compute capability \
+7.5) cannot
 > run this lesson: it compiles, says why, and ends with exit code 77."""
 YOURS = """## Your turn
 
@@ -216,59 +196,68 @@ cells. Your row goes through every check before it is timed."""
 
 def notebook(lesson, page, yours):
     """The page with cells that run, as text; the same input, the same text."""
-    facts = {"file": lesson.path.name, "name": lesson.name,
-             "folder": lesson.folder, "arch": lesson.arch}
-    page = MARK.sub(r"\3", page)
-    head, *sections = re.split(r"^(?=## )", page, flags=re.M)
-    cells = [head]
-    if lesson.arch > 80:
-        cells.append(NO_CARD)
-    cells += ["## The file and the card", [GET], [CARD]]
+    def code(text):
+        return [text.format(file=lesson.path.name, name=lesson.name,
+                            folder=lesson.folder, arch=lesson.arch)]
+    head, *sections = re.split("^(?=## )", MARK.sub(r"\3", page), flags=re.M)
+    cells = [head, *[NO_CARD] * (lesson.arch > 80),
+             "## The file and the card", code(GET), code(CARD)]
     for section in sections:
         title = section.partition("\n")[0].lower()
         if "exercise" in title and yours:
-            cells += [YOURS, ["%%writefile yours.cu\n" + yours], [SPLICE]]
+            cells += [YOURS, ["%%writefile yours.cu\n" + yours.strip()],
+                      code(SPLICE)]
         cells.append(section)
         if "run" in title:
-            cells += [[COMPILE], [RUN], [ROW]]
+            cells += [code(COMPILE), code(RUN), code(ROW)]
     made = v4.new_notebook(metadata={
         "accelerator": "GPU", "language_info": {"name": "python"},
         "kernelspec": {"display_name": "Python 3", "name": "python3",
                        "language": "python"}})
     for k, cell in enumerate(cells):
         if isinstance(cell, list):
-            code = cell[0] if "%%" in cell[0] else cell[0].format(**facts)
-            made.cells.append(v4.new_code_cell(code.strip(), id=f"cell-{k}"))
+            made.cells.append(v4.new_code_cell(*cell, id=f"cell-{k}"))
             continue
         pictures = {}
         for name in re.findall(r"\]\(([\w-]+\.svg)\)", cell):
-            if (lesson.path.parent / name).exists():
-                picture = (lesson.path.parent / name).read_bytes()
-                pictures[name] = {"image/svg+xml": base64.b64encode(picture).decode()}
+            if (path := lesson.path.with_name(name)).exists():
+                pictures[name] = {"image/svg+xml": base64.b64encode(
+                    path.read_bytes()).decode()}
                 cell = cell.replace(f"]({name})", f"](attachment:{name})")
-        made.cells.append(v4.new_markdown_cell(cell.strip(), id=f"cell-{k}"))
-        if pictures:
-            made.cells[-1]["attachments"] = pictures
+        made.cells.append(v4.new_markdown_cell(
+            cell.strip(), id=f"cell-{k}",
+            **{"attachments": pictures} if pictures else {}))
     return writes(made) + "\n"
 
 
+def finish(tool, made, wrong, check, root):
+    """Writes what differs from `made`, {path: text}, or says so with --check;
+    returns whether something is wrong, drafts apart."""
+    stale = [path for path, text in made.items() if not path.exists()
+             or path.read_text(encoding="utf-8") != text]
+    if check:
+        wrong += [f"{path.relative_to(root).as_posix()}: not what {tool} makes"
+                  for path in stale]
+    else:
+        for path in stale:
+            path.write_text(made[path], encoding="utf-8", newline="\n")
+    print("\n".join(wrong) or f"{tool}: {len(stale)} written", file=sys.stderr)
+    drafts = tuple(f"{one.folder}/" for one in evidence.lessons(root)
+                   if one.draft)
+    return any(not one.startswith(drafts) for one in wrong)
+
+
 def main(check, root=evidence.ROOT):
-    weaver, stale = Weaver(root), []
+    weaver = Weaver(root)
     made = {page: weaver.page(page) for page in
             [root / "README.md", *sorted(root.glob("day*/README.md"))]}
     for lesson in weaver.lessons.values():
         page = lesson.path.with_name("README.md")
         if page in made:
+            yours = weaver.regions.get(f"{lesson.folder}/yours")
             made[lesson.path.with_suffix(".ipynb")] = notebook(
-                lesson, made[page], weaver.regions.get(f"{lesson.folder}/yours"))
-    for path, text in made.items():
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            stale.append(f"{weaver.show(path)}: not what tools/pages.py makes")
-            if not check:
-                path.write_text(text, encoding="utf-8", newline="\n")
-    wrong = weaver.wrong + (stale if check else [])
-    print("\n".join(wrong) or f"pages: {len(stale)} written", file=sys.stderr)
-    return any(one.split("/")[0] not in weaver.drafts for one in wrong)
+                lesson, made[page], yours)
+    return finish("tools/pages.py", made, weaver.wrong, check, root)
 
 
 if __name__ == "__main__":

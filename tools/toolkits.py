@@ -9,8 +9,6 @@ Python 3.10 and 3.12 on PATH; about four minutes per row. CUDA 12.4 is Debian's
 DIR. A row that is there for this commit is not made again.
 """
 import argparse
-import concurrent.futures
-import itertools
 import json
 import os
 import re
@@ -19,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections import namedtuple
-from functools import partial
+from itertools import product
 from pathlib import Path
 
 from ruamel.yaml import YAML
@@ -27,24 +25,46 @@ from ruamel.yaml import YAML
 import evidence
 
 ROOT = evidence.ROOT
-PACKAGES = """nvidia-cuda-toolkit nvidia-cuda-dev libcudart12 libcub-dev
-libcu++-dev libthrust-dev""".split()
-PROFILE = """TOP = $(_HERE_)/..
+# CUDA 12.4 from Debian's packages, laid out as NVIDIA lays it out.
+DEBIAN = r"""set -eu
+mkdir -p etc/apt var/lib/dpkg var/lib/apt var/cache/apt nvvm
+touch var/lib/dpkg/status
+site=$(apt-get indextargets --format '$(SITE)' 'Origin: Debian' | head -1)
+key=/usr/share/keyrings/debian-archive-keyring.gpg
+echo "deb [signed-by=$key] $site trixie main non-free" >etc/apt/sources.list
+apt-get -qq -oDir="$PWD" update
+apt-get -qq -oDir="$PWD" download nvidia-cuda-toolkit nvidia-cuda-dev \
+  libcudart12 libcub-dev libcu++-dev libthrust-dev
+for package in *.deb; do dpkg -x "$package" .; rm "$package"; done
+own=usr/lib/nvidia-cuda-toolkit
+mv usr/bin usr/include .
+mv usr/lib/x86_64-linux-gnu lib64
+mv $own/libdevice nvvm
+rm bin/nvcc
+mv $own/bin/cicc $own/bin/crt $own/bin/nvcc bin
+cat >bin/nvcc.profile <<'END'
+TOP = $(_HERE_)/..
 NVVMIR_LIBRARY_DIR = $(TOP)/nvvm/libdevice
 PATH += $(_HERE_):
 INCLUDES += "-I$(TOP)/include" $(_SPACE_)
 LIBRARIES =+ $(_SPACE_) "-L$(TOP)/lib64"
+END
 """
-VARIANTS = {"C++20": "-std=c++20 -O3 -lineinfo",
-            "C++17, for the debugger": "-std=c++17 -g -G",
-            "C++17, sm_100": "-std=c++17 -O3 -arch=sm_100",
-            "C++17, sm_120": "-std=c++17 -O3 -arch=sm_120"}
-FLAGS = "-Werror=all-warnings -Xcompiler=-Wall,-Wextra,-Wshadow"
-PASSED = ", 0 failed, "
-README = " && ".join(f"cmake --workflow --preset {name}"
-                     for name in ("lessons", "check"))
-Row = namedtuple("Row", "how hide python cmake nvcc env run wanted", defaults=(
-    "-", "3.12", None, None, {}, README, PASSED))
+VARIANTS = {  # flags and the architecture, None: each lesson's own
+    "C++20": ("-std=c++20 -O3 -lineinfo", None),
+    "C++17, for the debugger": ("-std=c++17 -g -G", None),
+    "C++17, sm_100": ("-std=c++17 -O3", 100),
+    "C++17, sm_120": ("-std=c++17 -O3", 120)}
+HOSTS = {"g++": "", "clang++": ",-Wno-unused-function"}  # as in CMake
+NVCC = ("nvcc {} -arch=sm_{} -ccbin={} -DLESSON_NO_CUB -Werror=all-warnings "
+        "-Xcompiler=-Wall,-Wextra,-Wshadow{} -c -o /dev/null {}")
+README = ("cmake --workflow --preset lessons && "
+          "cmake --workflow --preset check")
+# Run by a shell in a copy of the commit, with `nvcc` in front of PATH and the
+# programs that match `hide` not on it. It must end with 0 and print `wanted`;
+# the group is the result.
+Row = namedtuple("Row", "how hide run nvcc env python cmake wanted", defaults=(
+    "", "", README, None, {}, "3.12", None, "^Tests: (.*, 0 failed, .*)"))
 
 
 def sh(*command, **options):
@@ -52,48 +72,9 @@ def sh(*command, **options):
                           text=True, stdout=subprocess.PIPE, **options).stdout
 
 
-def debian_toolkit(folder):
-    """CUDA 12.4 from Debian's packages, laid out as NVIDIA lays it out."""
-    if (folder / "bin/nvcc.profile").exists():
-        return folder / "bin"
-    apt = folder.parent / "apt"
-    for path in ("lists/partial", "cache/archives/partial", "deb"):
-        (apt / path).mkdir(parents=True, exist_ok=True)
-    site = sh("apt-get", "indextargets", "--format", "$(SITE)",
-              "Origin: Debian", "Created-By: Packages").split()[0]
-    (apt / "list").write_text(
-        "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] "
-        f"{site} trixie main contrib non-free\n")
-    (apt / "status").touch()
-    get = ["apt-get", "-qq", *(f"-oDir::{key}={apt}/{name}" for key, name in (
-        ("State", ""), ("State::status", "status"), ("Cache", "cache"),
-        ("Etc::sourcelist", "list"), ("Etc::sourceparts", "none")))]
-    sh(*get, "update")
-    sh(*get, "download", *PACKAGES, cwd=apt / "deb")
-    (folder / "root").mkdir(parents=True, exist_ok=True)
-    for package in (apt / "deb").glob("*.deb"):
-        sh("dpkg", "-x", package, folder / "root")
-    shutil.rmtree(apt)
-    usr = folder / "root/usr"
-    own = usr / "lib/nvidia-cuda-toolkit"
-    for path, target in {
-            "include": usr / "include", "nvvm/libdevice": own / "libdevice",
-            "lib64": usr / "lib/x86_64-linux-gnu",
-            **{f"bin/{tool.name}": tool for tool in (
-                *(usr / "bin").glob("*[!c]"), own / "bin/cicc",
-                own / "bin/crt")}}.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).symlink_to(target)
-    shutil.copy(own / "bin/nvcc", folder / "bin")  # finds all that by itself
-    (folder / "bin/nvcc.profile").write_text(PROFILE)
-    return folder / "bin"
-
-
-def venv(folder, *requirements):
-    if not (folder / "made").exists():
-        sh(sys.executable, "-m", "venv", "--clear", folder)
-        sh(folder / "bin/pip", "install", "-q", *requirements)
-        (folder / "made").touch()
+def installed(folder, *requirements):
+    sh(sys.executable, "-m", "venv", folder)
+    sh(folder / "bin/pip", "install", "-q", *requirements)
     return folder
 
 
@@ -103,19 +84,19 @@ def rehearsals(toolkits, cmake):
     if set(jobs) != {"linux", "windows", "workflows"}:
         sys.exit(f"ci.yml has other jobs than this script knows: {set(jobs)}")
     bare = "git|cmake|ctest|ninja"
-    how = {"12.4": Row("Python 3.10; no git, no CMake", bare, "3.10"),
+    how = {"12.4": Row("Python 3.10; no git, no CMake", bare, python="3.10"),
            "13.0": Row("no git, no CMake, nvcc not on PATH", bare),
            "newest": Row("newest CMake", cmake=cmake)}
     matrix = jobs["linux"]["strategy"]["matrix"]
-    rows = {f"CUDA {cuda}, {cxx}": how[cuda]._replace(
-        nvcc=toolkits[cuda], env={"CXX": cxx, "CUDAHOSTCXX": cxx},
-        run=jobs["linux"]["steps"][-1]["run"])
-        for cuda in matrix["cuda"] for cxx in matrix["cxx"]}
     return {
-        **rows,
+        **{f"CUDA {cuda}, {cxx}": how[cuda]._replace(
+            nvcc=toolkits[cuda] if cuda != "13.0" else None,
+            env={"CXX": cxx, "CUDAHOSTCXX": cxx},
+            run=jobs["linux"]["steps"][-1]["run"])
+            for cuda, cxx in product(matrix["cuda"], matrix["cxx"])},
         "no package index": Row(
-            "", env={"PIP_NO_INDEX": "1"}, run="bash .ci/run",
-            wanted="no Python packages for the tests: is there a package"),
+            "it says so", run="! bash .ci/run", env={"PIP_NO_INDEX": "1"},
+            wanted="(no Python packages for the tests): is there a package"),
         "README, Ninja Multi-Config": Row(
             "newest CMake; Debug too", "git", cmake=cmake,
             env={"CMAKE_GENERATOR": "Ninja Multi-Config"},
@@ -124,61 +105,43 @@ def rehearsals(toolkits, cmake):
         "README, Unix Makefiles": Row("CMake of Debian", "git")}
 
 
-def rehearse(work, name, row):
-    """How it ended, in a few words, and whether that is right."""
-    slug = re.sub(r"\W+", "-", name)
-    tree, path = work / "tree" / slug, work / "path" / slug
+def compilations(toolkits):
+    """{name: Row} of each lesson compiled; nothing may be printed."""
+    return {
+        f"CUDA {cuda}, {host}, {name}": Row(
+            nvcc=toolkits[cuda], wanted=r"\A()\Z", run=" && ".join(
+                NVCC.format(flags, arch or one.arch, host, more, one.source)
+                for one in evidence.lessons()))
+        for cuda, (host, more), (name, (flags, arch)) in product(
+            toolkits, HOSTS.items(), VARIANTS.items())
+        if cuda != "12.4" or not arch}  # 12.4 knows neither
+
+
+def rehearsed(work, name, row):
+    """How it ended, in a few words; None where it is not as it must be."""
+    tree, path = work / "tree", work / "path"
     for folder in (tree, path):
         shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-    subprocess.run(f"git archive HEAD | tar x -C '{tree}'", shell=True,
-                   check=True, cwd=ROOT)
+        folder.mkdir()
+    sh("sh", "-c", 'git archive HEAD | tar x -C "$0"', tree, cwd=ROOT)
     (path / "python3").symlink_to(shutil.which(f"python{row.python}"))
-    for tool in ("cmake", "ctest") if row.cmake else ():
-        (path / tool).symlink_to(row.cmake / tool)
-    hide = row.hide + "|nvcc|pip.*|python.*"
-    for tool in itertools.chain.from_iterable(
-            Path(one).glob("*") for one in os.environ["PATH"].split(":")):
-        if not (re.fullmatch(hide, tool.name)
-                or (path / tool.name).is_symlink()):
-            (path / tool.name).symlink_to(tool)
+    for folder in [row.cmake, *os.environ["PATH"].split(":")]:
+        for tool in Path(folder).glob("*") if folder else ():
+            hide = "nvcc|pip.*|python.*|" + row.hide
+            if not (re.fullmatch(hide, tool.name)
+                    or (path / tool.name).is_symlink()):
+                (path / tool.name).symlink_to(tool)
     clean = {key: value for key, value in os.environ.items() if not re.match(
         "CUDA|NVCC|PIP_FIND|CXX|CC|VIRTUAL|LESSON|CMAKE", key)}
     env = {**clean, **row.env,
            "PATH": f"{row.nvcc}:{path}" if row.nvcc else str(path)}
-    start = time.monotonic()
-    with open(work / f"{slug}.log", "w+") as log:
+    start, log = time.monotonic(), work / (re.sub(r"\W+", "-", name) + ".log")
+    with log.open("w") as out:
         code = subprocess.run(row.run, shell=True, cwd=tree, env=env,
-                              stdout=log, stderr=log).returncode
-        log.seek(0)
-        said = log.read()
-    shutil.rmtree(tree)
-    if row.wanted != PASSED:
-        return f'says "{row.wanted}"', code != 0 and row.wanted in said
-    counts = re.findall(r"^Tests: (.*)$", said, re.M) or ["not built"]
-    return (f"{counts[-1]}; {time.monotonic() - start:.0f} s",
-            code == 0 and PASSED in counts[-1])
-
-
-def compile_all(nvcc, host, variant):
-    """'N of N' lessons without a warning."""
-    arch = re.search(r"sm_(\d+)", VARIANTS[variant])
-    if arch and f"compute_{arch[1]}\n" not in sh(nvcc, "--list-gpu-arch"):
-        return "this nvcc does not know it", True
-    flags = f"{VARIANTS[variant]} {FLAGS} -ccbin={host} -DLESSON_NO_CUB"
-    if "clang" in host:  # cooperative_groups.h has such functions
-        flags += " -Xcompiler=-Wno-unused-function"
-
-    def one(lesson):
-        own = [] if arch else [f"-arch=sm_{lesson.arch}"]
-        done = subprocess.run(
-            [nvcc, *flags.split(), *own, "-c", "-o", "/dev/null", lesson.path],
-            text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        print(done.stdout, end="")
-        return done.returncode == 0 and not done.stdout
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        ends = list(pool.map(one, evidence.lessons()))
-    return f"{sum(ends)} of {len(ends)}", all(ends)
+                              stdout=out, stderr=out).returncode
+    found = re.findall(row.wanted, log.read_text(), re.M)
+    if code == 0 and found:
+        return f"{found[-1]}; {time.monotonic() - start:.0f} s"
 
 
 def main():
@@ -189,46 +152,42 @@ def main():
     options = parser.parse_args()
     work = options.work.resolve()
     work.mkdir(parents=True, exist_ok=True)
-    commit = sh("git", "-C", ROOT, "rev-parse", "--short=12", "HEAD").strip()
-    if sh("git", "-C", ROOT, "status", "--porcelain", "--", "day*/*.cu"):
-        sys.exit("commit the lessons first")
-    toolkits = {"12.4": debian_toolkit(work / "cuda-12.4"), "13.0": None}
-    [toolkits["newest"]] = venv(
+    [newest] = installed(
         work / "newest", "--require-hashes", "-r",
         ROOT / ".github/toolkit/requirements.txt").glob(
             "lib/python3*/site-packages/nvidia/cu13/bin")
-    rows = rehearsals(toolkits, venv(work / "cmake", "cmake") / "bin")
-    nvccs = {cuda: f"{folder or '/usr/local/cuda/bin'}/nvcc"
-             for cuda, folder in toolkits.items()}
-    todo = {name: partial(rehearse, work, name, rows[name]) for name in rows}
-    for (cuda, nvcc), host, variant in itertools.product(
-            nvccs.items(), ("g++", "clang++"), VARIANTS):
-        todo[f"CUDA {cuda}, {host}, {variant}"] = partial(
-            compile_all, nvcc, host, variant)
-    store = work / f"{commit}.json"
+    oldest = work / "cuda-12.4"
+    if not (oldest / "bin/nvcc.profile").exists():
+        oldest.mkdir()
+        sh("sh", "-c", DEBIAN, cwd=oldest)
+    toolkits = {"12.4": oldest / "bin", "13.0": "/usr/local/cuda/bin",
+                "newest": newest}
+    jobs = rehearsals(toolkits, installed(work / "cmake", "cmake") / "bin")
+    others = compilations(toolkits)
+    commit = sh("git", "-C", ROOT, "rev-parse", "--short=12", "HEAD").strip()
+    store, wrong = work / f"{commit}.json", []
     done = json.loads(store.read_text()) if store.exists() else {}
-    left = [name for name in todo
-            if name not in done and re.search(options.only, name)]
-    for k, name in enumerate(left, 1):
-        print(f"{k}/{len(left)} {name}", flush=True)
-        text, ok = todo[name]()
-        print("   ", text, flush=True)
-        if ok:
-            done[name] = text
-            store.write_text(json.dumps(done))
-    if wrong := [name for name in left if name not in done]:
+    for name, row in {**jobs, **others}.items():
+        if name not in done and re.search(options.only, name):
+            print(name, flush=True)
+            if text := rehearsed(work, name, row):
+                done[name] = text
+                store.write_text(json.dumps(done))
+            else:
+                wrong.append(name)
+            print("   ", text, flush=True)
+    if wrong:
         sys.exit(f"not as they must be (logs in {work}): {'; '.join(wrong)}")
-    if set(todo) - set(done):
+    if len(done) < len(jobs) + len(others):
         return
-    versions = ", ".join(re.search(r"V[\d.]+", sh(nvcc, "--version"))[0][1:]
-                         for nvcc in nvccs.values())
+    versions = ", ".join(re.search(r"V([\d.]+)", sh(
+        f"{folder}/nvcc", "--version"))[1] for folder in toolkits.values())
     text = "\n".join([
         f"\nCommit {commit}, nvcc {versions}.", "",
         "| job | how it was rehearsed | result |", "|---|---|---|",
-        *(f"| {name} | {rows[name].how} | {done[name]} |" for name in rows),
-        "", "| toolkit, host compiler, build | lessons compiled |", "|---|---|",
-        *(f"| {name} | {done[name]} |" for name in todo if name not in rows),
-        "", ""])
+        *(f"| {name} | {jobs[name].how} | {done[name]} |" for name in jobs),
+        "", "Every lesson compiled, without a warning, with", "",
+        *(f"- {name}" for name in others), "", ""])
     page = ROOT / "research/BUILD-MATRIX.md"
     page.write_text(re.sub("(?s)(?<=<!-- tables -->).*(?=<!-- end -->)",
                            lambda _: text, page.read_text()))
