@@ -55,6 +55,7 @@ inline void checkCuda(cudaError_t error, const char* call, int line) {
 constexpr int kThreadsPerBlock = 256;  // a power of two from 32 to 1024
 constexpr std::int64_t kElems = (1 << (kQuick ? 18 : 24)) - 611;
 
+// Not to be changed:
 constexpr int kCopyThreads = 256;  // of the copy: small blocks are no ceiling
 constexpr int kWarp = 32;          // lanes of a warp
 constexpr bool kBlockWorks = kThreadsPerBlock >= kWarp &&
@@ -296,7 +297,8 @@ __global__ void reduceWarpAtomic(const float* in, float* out, size_t n) {
 #ifdef LESSON_YOURS
 // snippet: yours
 // Your turn: rewrite kernel and launch. *d_out is 0 before, the sum of the n
-// floats after. Right, but slow: one thread adds 64 neighbours.
+// floats after: for any n, 0 too (launch at least one block), and for a d_in
+// that starts at any float. Right, but slow: one thread adds 64 neighbours.
 __global__ void reduceYours(const float* in, float* out, size_t n) {
   const size_t i = 64 * (size_t(blockIdx.x) * blockDim.x + threadIdx.x);
   float sum = 0.0f;

@@ -520,8 +520,8 @@ void library(const float* x, Index n, float* out) {
 
 // snippet: yours
 #ifdef LESSON_YOURS
-// Your turn: right, and slow where n is small. Rewrite kernel and launch;
-// out[0] is the sum of x[0, n), and is not set to 0 before.
+// Your turn: right, and slow where n is small. Rewrite kernel and launch. x
+// may start at any float; out[0] is the sum of x[0, n), and is not 0 before.
 __global__ void reduceYours(const float* x, Index n, float* partials) {
   const float sum = treeSum(sumStrided(x, n));
   if (threadIdx.x == 0) partials[blockIdx.x] = sum;

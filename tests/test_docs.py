@@ -107,7 +107,7 @@ def test_readme_and_repository_agree():
     builds = "".join(one.text for one in LESSONS)
     for command in commands:
         plain = re.sub(r" [\w/-]+/", " ", command).replace(
-            "-DLESSON_YOURS -o mine", "-o reduction_1")
+            "-DLESSON_YOURS -o mine mine", "-o reduction_1 reduction_1")
         assert plain in builds, command
     presets = json.loads((ROOT / "CMakePresets.json").read_text())
     known = {one["name"] for one in presets["workflowPresets"]}

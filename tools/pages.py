@@ -163,11 +163,12 @@ def figure(run, table, row=None, column=None, *steps):
     return str(cell)
 
 
-GET = """REPOSITORY = ""  # its address; left empty, you are asked for the file
+GET = """REPOSITORY = ""  # https://...; left empty, you are asked for {file}
 import pathlib
 if not pathlib.Path("{file}").exists() and REPOSITORY:
     !git clone --depth 1 {{REPOSITORY}} lessons && cp lessons/{folder}/{file} .
 elif not pathlib.Path("{file}").exists():
+    print("Choose {file}, from the folder of this notebook.")
     from google.colab import files
     files.upload()"""
 CARD = """!nvidia-smi --query-gpu=name,compute_cap,driver_version --format=csv
@@ -184,14 +185,19 @@ after = rest.partition("// end snippet\\n")[2]
 pathlib.Path("mine.cu").write_text(
     before + pathlib.Path("yours.cu").read_text() + after)
 !nvcc -std=c++17 -O3 -arch={{ARCH}} -DLESSON_YOURS -o mine mine.cu \
-&& ./mine yours; echo "exit code $?\""""
+&& ./mine copy yours; echo "exit code $?\""""
 NO_CARD = """> The cards that Colab offers for free (a T4, compute capability \
 7.5) cannot
 > run this lesson: it compiles, says why, and ends with exit code 77."""
+CARDS = """## The file and the card
+
+In Colab choose a GPU first: *Runtime*, *Change runtime type*."""
 YOURS = """## Your turn
 
 The next cell is the region `yours` of the file: change it, then run both
-cells. Your row goes through every check before it is timed."""
+cells. Your row goes through every check before it is timed. For the exercises
+after that, open `mine.cu` from the list of files on the left, and put `!` before
+a command that you run in a cell."""
 
 
 def notebook(lesson, page, yours):
@@ -201,7 +207,7 @@ def notebook(lesson, page, yours):
                             folder=lesson.folder, arch=lesson.arch)]
     head, *sections = re.split("^(?=## )", MARK.sub(r"\3", page), flags=re.M)
     cells = [head, *[NO_CARD] * (lesson.arch > 80),
-             "## The file and the card", code(GET), code(CARD)]
+             CARDS, code(GET), code(CARD)]
     for section in sections:
         title = section.partition("\n")[0].lower()
         if "exercise" in title and yours:
