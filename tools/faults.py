@@ -132,6 +132,8 @@ class Trial:
         self.compiled = programs.Once(programs.build)
         self.ran = programs.Once(self.run)
         self.tests = lesson.root / "tests" / f"test_day{lesson.day}.py"
+        self.tree = ast.parse(self.tests.read_text()  # not in threads: 3.11
+                              if self.tests.exists() else "")
 
     def build(self, fault):
         cubin = ("-cubin",) * (fault.how in NO_GPU)
@@ -205,10 +207,10 @@ class Trial:
         """All that a verdict depends on, comments of the lesson aside."""
         test, where = "", "" if fault.how in NO_GPU else self.where
         if fault.how in BY_TEST:  # this test, and what is no test
-            tree = ast.parse(self.tests.read_text())
-            tree.body = [node for node in tree.body if re.fullmatch(
-                f"{fault.what}|(?!test_).*", getattr(node, "name", ""))]
-            test = ast.unparse(tree)
+            test = ast.unparse(ast.Module([
+                node for node in self.tree.body if re.fullmatch(
+                    f"{fault.what}|(?!test_).*", getattr(node, "name", ""))],
+                []))
         return (evidence.code(fault.source), fault.how, fault.what,
                 fault.flags, fault.args, fault.arch, test, self.toolkit, where)
 
