@@ -183,7 +183,7 @@ SPLICE = """before, _, rest = pathlib.Path("{file}").read_text().partition(
     "// snippet: yours\\n")
 after = rest.partition("// end snippet\\n")[2]
 pathlib.Path("mine.cu").write_text(
-    before + pathlib.Path("yours.cu").read_text() + after)
+    before + pathlib.Path("yours.cu").read_text() + "\\n" + after)
 !nvcc -std=c++17 -O3 -arch={{ARCH}} -DLESSON_YOURS -o mine mine.cu \
 && ./mine copy yours; echo "exit code $?\""""
 NO_CARD = """> The cards that Colab offers for free (a T4, compute capability \
@@ -205,7 +205,8 @@ def notebook(lesson, page, yours):
     def code(text):
         return [text.format(file=lesson.path.name, name=lesson.name,
                             folder=lesson.folder, arch=lesson.arch)]
-    head, *sections = re.split("^(?=## )", MARK.sub(r"\3", page), flags=re.M)
+    text = re.sub(r"\[([^]]+)\]\(\.\./[^)]+\)", r"\1", MARK.sub(r"\3", page))
+    head, *sections = re.split("^(?=## )", text, flags=re.M)
     cells = [head, *[NO_CARD] * (lesson.arch > 80),
              CARDS, code(GET), code(CARD)]
     for section in sections:
