@@ -63,7 +63,7 @@ def kernels(source, tests):
         yield (f"{source.count('__global__')} times __global__, but "
                f"{len(found)} kernels as `__global__ void NAME(`")
     for name in {*found} - {*no_row} - named:
-        yield f"no test names the kernel {name}"
+        yield f"no test names the kernel {name}: tests/test_dayNN.py"
     for name in {*no_row} - {*found}:
         yield f"No row: {name}: no such kernel"
 
@@ -94,7 +94,8 @@ def disagreements(lesson):
     claims = list(rows(ledger, wrong))
     names, _, kinds, _, _ = zip(*claims) if claims else 5 * [()]
     if not claims:
-        wrong.append(f"no claim; head the table {HEAD}")
+        wrong.append(f"no claim; head the table {HEAD}, in "
+                     f"research/{lesson.folder}.md")
     for name, claim, kind, check, source in claims:
         wrong += [f"{name}: {why}" for bad, why in (
             (not re.fullmatch(rf"d{lesson.day}-\d+", name),

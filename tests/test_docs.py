@@ -63,6 +63,7 @@ def test_pictures_are_text_and_name_their_record():
         if path.name.startswith("chart") and "not recorded yet" not in svg:
             said = re.search(r"(\S+\.txt), body-sha256 (\w+)", svg)
             run = ROOT / "evidence" / path.parent.name / said[1]
+            assert run.exists(), f"{run} is gone: run tools/charts.py"
             assert evidence.Record(run).header["body-sha256"] == said[2]
 
 
@@ -166,7 +167,11 @@ def test_notebook(any_lesson, tmp_path, monkeypatch):
     said = "".join(output.get("text", "") for cell in book.cells
                    for output in cell.get("outputs", []))
     assert "error:" not in said and "copy (ceiling)" in said, said
-    assert re.findall(r"exit code (\d+)", said) == ["77"] * 3, said
+    codes = re.findall(r"exit code (\d+)", said)
+    judge(any_lesson, ["of the headings `##` of its page, one needs the word "
+                       "`run` and one `exercises`: the notebook's cells go "
+                       "there"] * (len(codes) < 3))
+    assert codes == ["77"] * 3, said
     assert said.count("SKIPPED:") == 3, said
 
 

@@ -19,6 +19,7 @@ ORDER = ["#include <cuda_runtime.h>", "#ifndef LESSON_QUICK", "__global__",
 
 def form(lesson):
     text, lines = lesson.text, lesson.text.splitlines()
+    most = LIMITS.get(lesson.day, 900)
     places = [re.search("^(?:inline |template .*|static )*" + re.escape(mark),
                         text, re.M) for mark in ORDER]
     starts = [place.start() for place in places if place]
@@ -31,7 +32,8 @@ def form(lesson):
         f"its header has no `// Build: {command}`" for command in builds
         if not re.search(rf"^// (Build:)? +{re.escape(command)}$", text,
                          re.M)] + [why for bad, why in (
-            (len(lines) > LIMITS.get(lesson.day, 900), f"{len(lines)} lines"),
+            (len(lines) > most, f"{len(lines)} lines, at most {most}: see "
+             "LIMITS in tests/test_lessons.py"),
             (starts != sorted(starts), f"not in this order: {ORDER}"),
             (text.partition("__global__")[0].count("\n") >= 139,
              "the first kernel must start before line 140"),
@@ -112,4 +114,5 @@ def layout(root):
 
 
 def test_layout():
-    assert layout(evidence.ROOT) == []
+    wrong = layout(evidence.ROOT)
+    assert not wrong, "\n".join(wrong)

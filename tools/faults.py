@@ -110,7 +110,7 @@ def read(lesson):
                 tuple(shlex.split(keys.get("args", ""))),
                 int(keys.get("arch", lesson.arch)), text.replace(find, new))
     explained = sum(fault.how == "explained" for fault in faults.values())
-    if not lesson.draft and len(parts) < LEAST:
+    if len(parts) < LEAST:
         wrong.append(f"{len(parts)} faults; write at least {LEAST}")
     if 100 * explained > MOST_EXPLAINED * len(parts):
         wrong.append(f"{explained} of {len(parts)} faults are explained; at "

@@ -392,7 +392,7 @@ class Recorder:
         """Does steps at the same time: first what needs no GPU, and what is
         slow."""
         def rank(one):
-            how = one[0].hows[one[1]]
+            how = one[0].hows[one[1]] if one[0].hows else one[0].kind
             return (how not in faults.NO_GPU,
                     SLOW.index(how) if how in SLOW else len(SLOW),
                     how == "crowd", -int(one[0].lesson.day))
