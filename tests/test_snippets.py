@@ -104,11 +104,11 @@ NEAR_END = """// End snippet|// end snippets|// endsnippet|} // end snippet
 BAD = {
     "blank": (f"{ONE}\n   \n{END}", {1: "empty"}),
     "empty": (ONE + END, {1: "empty"}),
-    "bom": (f"\ufeff{ONE}a\n{END}", {1: "byte-order"}),
-    "cr": (f"int a;\n{ONE[:-1]}\r\na\r\n{END}", {2: "carriage return"}),
-    "cr-lone": (f"{ONE}a;\rb;\n{END}", {2: "carriage return"}),
-    "nul": (f"{ONE}a\0;\n{END}", {2: "NUL"}),
-    "duplicate": (region("one", "one"), {4: "is the start of the other"}),
+    "bom": (f"\ufeff{ONE}a\n{END}", {1: "^byte-order"}),
+    "cr": (f"int a;\n{ONE[:-1]}\r\na\r\n{END}", {2: "^carriage return"}),
+    "cr-lone": (f"{ONE}a;\rb;\n{END}", {2: "^carriage return"}),
+    "nul": (f"{ONE}a\0;\n{END}", {2: "^NUL"}),
+    "duplicate": (region("one", "one"), {4: "twice"}),
     "prefix": (region("v1", "v1-modulo"), {4: "is the start of the other"}),
     "prefix-later": (region("v1-a", "v1"), {1: "is the start of the other"}),
     "nested": (f"{ONE}a\n// snippet: b\nc\n{END}{END}",
@@ -117,7 +117,7 @@ BAD = {
     "unclosed": (f"{ONE}a\n", {1: "never ends"}),
     "none": ("int a;\n", {1: "no snippet"}),
     "nothing": ("", {1: "no snippet"}),
-    "tab": (f"{ONE}\ta\nb\n{END}", {2: "tab"}),
+    "tab": (f"{ONE}\ta\nb\n{END}", {2: "tab; use"}),
     "tab-inside": (f"{ONE}a;\t// b\n{END}", {2: "tab"}),
     "wide": (f"{ONE}    a\n    {'b' * 80}\n{END}", {3: "80 columns"}),
     "wide-utf8": (f"{ONE}// {'ü' * 77}\n{END}", {2: "80 columns"}),
@@ -125,11 +125,11 @@ BAD = {
              f"{END}// snippet: four\n\ta\n{END}",
              {4: "bad snippet name", 7: "empty", 10: "tab"}),
     **{f"not-utf8-{bad.hex()}": (b"// snippet: one\n// " + bad + b"\n",
-                                 {2: "UTF-8"})
+                                 {2: "^bytes|or invalid"})
        for bad in (b"\xe4", b"\xc0\xaf", b"\xe0\x80\xaf", b"\xed\xa0\x80",
                    b"\xe2\x82", b"\xf4\x90\x80\x80")},
     **{f"unseen-{ord(bad):x}": (f"{ONE}a;  // {bad}b\n{END}",
-                                {2: "control or bidi"})
+                                {2: "^(control, bidi|byte-order)"})
        for bad in "\x1b\x7f\x85\u200f\u2028\u202e\u2066\ufeff"},
     **{f"name-{bad[:9]}": (f"// snippet: {bad}\na\n{END}",
                            {1: "bad snippet name"})
@@ -167,7 +167,8 @@ def test_arguments(clone):
             ("one/c.cu:1: no such file", "out", "one/c.cu", "day1/a.cu"),
             ("semicolon", "out", "day1/a.cu,day2/a.cu"),
             ("day1:1: no such file, or a folder", "out", "day1"),
-            ("taken", "taken"), ("", "taken/deep"), ("would overwrite", "."),
+            ("taken", "taken"), ("read-only", "taken/deep"),
+            ("read-only", "/proc/snippets"), ("would overwrite", "."),
             ("would overwrite", ".."), ("would overwrite", clone.root),
             ("would overwrite", clone.root.parent / "link"),
             ("would overwrite", "day1", "day1/a.cu")):
@@ -225,6 +226,18 @@ def test_what_is_gone_goes_and_the_rest_stays(clone):
     assert red.stat().st_mtime_ns == old, "an unchanged snippet was rewritten"
 
 
+def test_a_full_disk(clone, monkeypatch):
+    """A limit on the size of a file stands for it: nothing is changed."""
+    clone.good()
+    write(clone.root / "day1/a.cu", region(
+        "red", "new", code="int {};\n" * 999))
+    write(clone.root / "limited", "#!/bin/sh\ntrap '' XFSZ\nulimit -f 8\n"
+          f"exec '{shutil.which(os.environ.get('CMAKE', 'cmake'))}' \"$@\"\n")
+    (clone.root / "limited").chmod(0o755)
+    monkeypatch.setenv("CMAKE", str(clone.root / "limited"))
+    clone.refused("could not be written whole")
+
+
 def test_an_index_that_leads_elsewhere(clone):
     clone.good()
     index = clone.root / "out/index.tsv"
@@ -244,7 +257,7 @@ def test_two_sources_of_one_folder(clone):
         ("day1", "red"), ("day1", "green"), ("day1", "white")}
     assert len(list(clone.root.glob("out/day1/*.cu"))) == 3
     write(clone.root / "day1/b.cu", region("red"))
-    clone.refused("start of the other", "out", "day1/b.cu")
+    clone.refused("twice", "out", "day1/b.cu")
 
 
 def test_fifty_thousand_lines(tmp_path):
@@ -266,13 +279,26 @@ def test_commit(clone):
     assert {row[6] for row in clone.good().values()} == {"n/a"}
 
 
+DEFINITIONS = {  # region: its code and what it needs
+    "limits": ("constexpr int kN = 4;", "-"),
+    "helper": ("inline int twice(int x) { return x * kN; }", "limits"),
+    "kernel": ("__global__ void __launch_bounds__(kN)\n    f(float* x) "
+               "{ x[0] = twice(1); }  // see {}", "limits helper"),
+    "launch": ("f<<<1, kN>>>(d_x);  // twice\nreturn once(2);",
+               "kernel limits plain"),
+    "both": ("__host__ __device__ inline int both(int i) { return i; }", "-"),
+    "plain": ("// Yes.\nstd::vector<int> once(const P& p,\n"
+              "                      int n = both(1)) {\n}", "both"),
+    "enum": ("enum Leaf { kOne };\nenum class Kind { two };", "-"),
+    "uses": ("Leaf a;", "enum"), "kinds": ("Kind c = Kind::two;", "enum"),
+    "call": ("int x = once(3);\nif (x) {\n}\nelse if (once(4)) {\n}",
+             "plain"),
+    "void": ("void go() { int x; }  // no x", "-")}
+
+
 def test_needs(tmp_path):
-    rows = Clone(tmp_path, day1=region(
-        "limits", code="constexpr int kN = 4;") + region(
-        "helper", code="inline int twice(int x) { return x * kN; }") + region(
-        "kernel", code="__global__ void __launch_bounds__(kN)\n"
-        "    f(float* x) { x[0] = twice(1); }  // see {}") + region(
-        "launch", code="f<<<1, kN>>>(d_x);  // twice")).good()
+    rows = Clone(tmp_path, day1="".join(
+        region(name, code=code.replace("{}", "{ }"))
+        for name, (code, _) in DEFINITIONS.items())).good()
     assert {name: row[7] for (_, name), row in rows.items()} == {
-        "limits": "-", "helper": "limits", "kernel": "limits helper",
-        "launch": "kernel limits"}
+        name: needs for name, (_, needs) in DEFINITIONS.items()}
