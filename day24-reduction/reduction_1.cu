@@ -52,6 +52,7 @@ inline void checkCuda(cudaError_t error, const char* call, int line) {
 // end snippet
 
 // ---- what you may change: a value works, or stops the compiler ------------
+// snippet: constants
 constexpr int kThreadsPerBlock = 256;  // a power of two from 32 to 1024
 constexpr std::int64_t kElems = (1 << (kQuick ? 18 : 24)) - 611;
 
@@ -67,6 +68,7 @@ static_assert(kBlockWorks,
 static_assert(kElems >= 1 && kElems < (1 << 24),
               "kElems must be from 1 to 2^24 - 1: a float counts no further, "
               "so more ones could not show a lost element");
+// end snippet
 
 // ---- kernels --------------------------------------------------------------
 // The same for all. One thread: one element (v4: two). One warp: 32 floats in
@@ -363,6 +365,7 @@ inline void launchRow(const Row& row, const float* d_in, float* d_out,
 // end snippet
 
 // ---- helpers: the same text, byte for byte, in every lesson ---------------
+// snippet: open-device
 template <typename... Args>
 std::string text(const char* format, Args... args) {  // printf into a string
   char out[2048];
@@ -430,6 +433,7 @@ inline Device openDevice(int need, const void* kernel) {
 inline int copiesBeyondL2(const Device& device, size_t bytes) {
   return 2 + int(4 * size_t(device.l2CacheSize) / std::max<size_t>(bytes, 1));
 }
+// end snippet
 
 // snippet: time-kernel
 struct Timing {
@@ -493,6 +497,7 @@ Timing timeKernel(Launch launch, cudaStream_t stream = nullptr,
 }
 // end snippet
 
+// snippet: print-rows
 inline std::string percent(double part, double whole) {
   return whole > 0.0 ? text("%.1f", 100 * part / whole) : "n/a";
 }
@@ -530,7 +535,9 @@ struct Table {  // the columns of every lesson, then its own, `heading`
     return gbs;
   }
 };
+// end snippet
 
+// snippet: run-lesson
 // Runs the rows {label, kernel} that the command line names, or all. Returns 0
 // (passed), 1 (failed, or output was lost), 2 (no such row) or 77 (skipped).
 using Rows = std::vector<std::pair<std::string, std::string>>;
@@ -578,6 +585,7 @@ inline int runLesson(int argc, char** argv, const char* duration,
   if (failures > 0) return end(1, text("\n%d checks FAILED.\n", failures));
   return skipped ? end(77, "") : end(0, "\nAll checks passed.\n");
 }
+// end snippet
 // ---- end of helpers -------------------------------------------------------
 
 // ---- input, and the CPU reference -----------------------------------------

@@ -65,6 +65,7 @@ inline void checkCuda(cudaError_t error, const char* call, int line) {
 
 // ---- what you may change --------------------------------------------------
 
+// snippet: constants
 using Index = std::int64_t;  // n may exceed 2^32
 
 constexpr Index kElems = kQuick ? 1048576 : 67108864;  // 2^20, 2^26
@@ -95,10 +96,12 @@ static_assert(std::min(kLoads, kLoadsSmall) >= 1 &&
 static_assert(kGrowthLast >= 10 && kGrowthLast <= 30,
               "kGrowthLast: growth starts at 2^10; 2^30 floats are 4.3 GB");
 static_assert(sizeof(float4) == 16, "float4: one 16-byte access");
+// end snippet
 
 // ---- kernels, in the order of the ladder ----------------------------------
 // x holds n floats and may start at any float. Partials: one float per block.
 
+// snippet: indices
 __device__ __forceinline__ Index gridThreads() {  // threads of the grid
   return Index(gridDim.x) * blockDim.x;
 }
@@ -110,6 +113,7 @@ __host__ __device__ inline Index vectorsIn(const float* x, Index n) {
   const auto address = reinterpret_cast<std::uintptr_t>(x);
   return address % sizeof(float4) == 0 ? n / 4 : 0;
 }
+// end snippet
 
 // snippet: copy-ceiling
 // The ceiling.
@@ -585,6 +589,7 @@ const std::vector<Row> kRows = {
 // end snippet
 
 // ---- helpers: the same text, byte for byte, in every lesson ---------------
+// snippet: open-device
 template <typename... Args>
 std::string text(const char* format, Args... args) {  // printf into a string
   char out[2048];
@@ -652,6 +657,7 @@ inline Device openDevice(int need, const void* kernel) {
 inline int copiesBeyondL2(const Device& device, size_t bytes) {
   return 2 + int(4 * size_t(device.l2CacheSize) / std::max<size_t>(bytes, 1));
 }
+// end snippet
 
 // snippet: time-kernel
 struct Timing {
@@ -715,6 +721,7 @@ Timing timeKernel(Launch launch, cudaStream_t stream = nullptr,
 }
 // end snippet
 
+// snippet: print-rows
 inline std::string percent(double part, double whole) {
   return whole > 0.0 ? text("%.1f", 100 * part / whole) : "n/a";
 }
@@ -752,7 +759,9 @@ struct Table {  // the columns of every lesson, then its own, `heading`
     return gbs;
   }
 };
+// end snippet
 
+// snippet: run-lesson
 // Runs the rows {label, kernel} that the command line names, or all. Returns 0
 // (passed), 1 (failed, or output was lost), 2 (no such row) or 77 (skipped).
 using Rows = std::vector<std::pair<std::string, std::string>>;
@@ -800,6 +809,7 @@ inline int runLesson(int argc, char** argv, const char* duration,
   if (failures > 0) return end(1, text("\n%d checks FAILED.\n", failures));
   return skipped ? end(77, "") : end(0, "\nAll checks passed.\n");
 }
+// end snippet
 // ---- end of helpers -------------------------------------------------------
 
 // ---- input and CPU reference ----------------------------------------------

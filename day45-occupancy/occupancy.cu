@@ -82,6 +82,7 @@ inline void checkCuda(cudaError_t error, const char* call, int line) {
 
 // ---- what you may change --------------------------------------------------
 
+// snippet: constants
 constexpr size_t kElems = (size_t(1) << (kQuick ? 18 : 24)) + 611;
 constexpr int kThreadsPerBlock = 256;
 constexpr float kScale = 3.0f;  // the a of a * x + y
@@ -115,6 +116,7 @@ static_assert(kMinBlocksPerSm >= 1, "kMinBlocksPerSm: at least 1");
 static_assert(!kArch || kMinBlocksPerSm <= std::min(kFull, kBlocksPerSm),
               "kMinBlocksPerSm: more than an SM of this architecture holds; "
               "ptxas would ignore the bound");
+// end snippet
 
 // ---- kernels --------------------------------------------------------------
 // All take any n, in one-dimensional blocks and grids.
@@ -448,6 +450,7 @@ const std::vector<Row> kRows = {
 // end snippet
 
 // ---- helpers: the same text, byte for byte, in every lesson ---------------
+// snippet: open-device
 template <typename... Args>
 std::string text(const char* format, Args... args) {  // printf into a string
   char out[2048];
@@ -515,6 +518,7 @@ inline Device openDevice(int need, const void* kernel) {
 inline int copiesBeyondL2(const Device& device, size_t bytes) {
   return 2 + int(4 * size_t(device.l2CacheSize) / std::max<size_t>(bytes, 1));
 }
+// end snippet
 
 // snippet: time-kernel
 struct Timing {
@@ -578,6 +582,7 @@ Timing timeKernel(Launch launch, cudaStream_t stream = nullptr,
 }
 // end snippet
 
+// snippet: print-rows
 inline std::string percent(double part, double whole) {
   return whole > 0.0 ? text("%.1f", 100 * part / whole) : "n/a";
 }
@@ -615,7 +620,9 @@ struct Table {  // the columns of every lesson, then its own, `heading`
     return gbs;
   }
 };
+// end snippet
 
+// snippet: run-lesson
 // Runs the rows {label, kernel} that the command line names, or all. Returns 0
 // (passed), 1 (failed, or output was lost), 2 (no such row) or 77 (skipped).
 using Rows = std::vector<std::pair<std::string, std::string>>;
@@ -663,6 +670,7 @@ inline int runLesson(int argc, char** argv, const char* duration,
   if (failures > 0) return end(1, text("\n%d checks FAILED.\n", failures));
   return skipped ? end(77, "") : end(0, "\nAll checks passed.\n");
 }
+// end snippet
 // ---- end of helpers -------------------------------------------------------
 
 // ---- input and reference --------------------------------------------------
@@ -870,6 +878,7 @@ Plan makePlan(const Row& row, const Device& device) {
 
 // ---- launching and checking -----------------------------------------------
 
+// snippet: one-launch
 #if CUB_VERSION
 struct ScaleAdd {
   __device__ float operator()(float x, float y) const {
@@ -878,7 +887,6 @@ struct ScaleAdd {
 };
 #endif
 
-// snippet: one-launch
 // On copy p, from any element on; a ring has as many blocks as are resident.
 void launchPlan(const Plan& plan, const Passes& passes, int p, size_t n,
                 size_t from = 0) {

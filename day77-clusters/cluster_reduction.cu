@@ -81,6 +81,7 @@ inline void checkCuda(cudaError_t error, const char* call, int line) {
 
 // ---- what you may change; a wrong value stops the compiler ----------------
 
+// snippet: constants
 constexpr int kElems = (kQuick ? 1 << 16 : 1 << 24) - 611;  // of part 1
 constexpr int kThreadsPerBlock = 256;
 constexpr int kRepetitions = kQuick ? 2 : 1000;  // of each row, compared
@@ -124,6 +125,7 @@ constexpr bool wholeWarps(const int (&sizes)[n], bool all = true) {
 }
 static_assert(wholeWarps(kRowThreads) && wholeWarps(kExchangeThreads),
               "kRowThreads, kExchangeThreads: 1 to 32 whole warps");
+// end snippet
 
 // ---- part 1: one reduction, two tails -------------------------------------
 
@@ -163,6 +165,7 @@ __global__ void reduceBlockAtomic(const float* in, size_t n, float* out) {
 }
 // end snippet
 
+// snippet: warp-sum
 // Every lane gets the sum over the warp.
 __device__ inline float warpSum(float value) {
   for (int distance = 16; distance > 0; distance /= 2) {
@@ -170,7 +173,9 @@ __device__ inline float warpSum(float value) {
   }
   return value;
 }
+// end snippet
 
+// snippet: barrier-halves
 // Blocks per cluster and in the grid, as the last launch saw them: the host
 // compares both with the row's label.
 __device__ int launched[2];
@@ -188,6 +193,7 @@ __device__ inline void arriveRelaxed() {
 __device__ inline void waitForCluster() {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
+// end snippet
 
 // snippet: cluster-combine
 // What changed: the blocks of a cluster add their sums through distributed
@@ -436,6 +442,7 @@ __global__ void exchangeThroughMemory(int k, Word* words, unsigned tag,
 
 // ---- part 2: out = in * (1 / sum of the row) ------------------------------
 
+// snippet: matrix
 // `count` rows of `length` floats that start `pitch` floats apart, a multiple
 // of 64: each starts on 256 bytes. The rest is for `k blocks per row`.
 struct Matrix {
@@ -458,6 +465,7 @@ __device__ inline float blockSum(float value) {
   __syncthreads();
   return warpSum(lane < warps ? warpSums[lane] : 0.0f);
 }
+// end snippet
 
 // snippet: copy
 // The ceiling. One thread: one float4. One warp: 16 sectors per access.
@@ -793,6 +801,7 @@ const Row kRows[] = {
 // end snippet
 
 // ---- helpers: the same text, byte for byte, in every lesson ---------------
+// snippet: open-device
 template <typename... Args>
 std::string text(const char* format, Args... args) {  // printf into a string
   char out[2048];
@@ -860,6 +869,7 @@ inline Device openDevice(int need, const void* kernel) {
 inline int copiesBeyondL2(const Device& device, size_t bytes) {
   return 2 + int(4 * size_t(device.l2CacheSize) / std::max<size_t>(bytes, 1));
 }
+// end snippet
 
 // snippet: time-kernel
 struct Timing {
@@ -923,6 +933,7 @@ Timing timeKernel(Launch launch, cudaStream_t stream = nullptr,
 }
 // end snippet
 
+// snippet: print-rows
 inline std::string percent(double part, double whole) {
   return whole > 0.0 ? text("%.1f", 100 * part / whole) : "n/a";
 }
@@ -960,7 +971,9 @@ struct Table {  // the columns of every lesson, then its own, `heading`
     return gbs;
   }
 };
+// end snippet
 
+// snippet: run-lesson
 // Runs the rows {label, kernel} that the command line names, or all. Returns 0
 // (passed), 1 (failed, or output was lost), 2 (no such row) or 77 (skipped).
 using Rows = std::vector<std::pair<std::string, std::string>>;
@@ -1008,6 +1021,7 @@ inline int runLesson(int argc, char** argv, const char* duration,
   if (failures > 0) return end(1, text("\n%d checks FAILED.\n", failures));
   return skipped ? end(77, "") : end(0, "\nAll checks passed.\n");
 }
+// end snippet
 // ---- end of helpers -------------------------------------------------------
 
 // ---- input, and one way to check and to time ------------------------------

@@ -21,7 +21,8 @@ LESSONS = evidence.lessons()
 
 DOCS = [ROOT / "README.md", *sorted(ROOT.glob("day*/README.md")),
         *sorted(ROOT.glob("research/*.md")), ROOT / "evidence/README.md"]
-EVERY = "cuda-check time-kernel row-table reference one-check yours "
+EVERY = """constants cuda-check open-device time-kernel print-rows run-lesson
+    row-table reference one-check yours """
 NAMES = {
     "day24-reduction": """atomic-global atomic-shared v1-modulo v2-strided
         v3-sequential v4-two-loads atomic-finish shuffle-tail warp-then-atomic
@@ -69,13 +70,13 @@ def test_pictures_are_text_and_name_their_record():
 
 def test_names_are_kept_and_every_kernel_is_exported(any_lesson, regions):
     own = {f"{any_lesson.folder}/{name}" for name in names(any_lesson.folder)}
-    hidden = {*evidence.KERNEL.findall(any_lesson.text)} - {
-        *evidence.KERNEL.findall("".join(
-            text for name, text in regions.items()
-            if name.startswith(any_lesson.folder)))}
+    device = re.compile(r"__(?:global|device)__[\w\s]*?(?:\(.*?\) )?\b(\w+)\(")
+    hidden = {*device.findall(any_lesson.text)} - {*device.findall("".join(
+        text for name, text in regions.items()
+        if name.startswith(any_lesson.folder)))}
     judge(any_lesson, [f"no region {name}, which pages rely on"
                        for name in sorted(own - regions.keys())] + [
-        f"kernel {name} is in no region" for name in hidden])
+        f"{name}, for the GPU, is in no region" for name in hidden])
 
 
 def dead(path, root):

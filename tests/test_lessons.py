@@ -7,8 +7,8 @@ import evidence
 import programs
 from conftest import judge
 
-HELPER_LINES = 230  # and the prologue
-LIMITS = {"24": 940, "25": 1270, "45": 1260, "77": 1620}  # lines; others 900
+HELPER_LINES = 240  # and the prologue
+LIMITS = {"24": 950, "25": 1280, "45": 1265, "77": 1635}  # lines; others 900
 SHARED = re.compile(r"^#ifndef LESSON_QUICK.*?^// end snippet$|"
                     r"^// ---- helpers:.*?^// ---- end of helpers.*?$",
                     re.M | re.S)
