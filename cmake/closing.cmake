@@ -20,7 +20,7 @@ foreach(block IN LISTS log)
     set(ends "${CMAKE_MATCH_1}")
   elseif(NOT block MATCHES "\nTest Passed\\.\n")
     set(ends "1 failed")
-  elseif(block MATCHES "\nSKIPPED: ([^.\n]+)")  # a sentence
+  elseif(block MATCHES "\nSKIPPED: (([^.\n]|\\.[^ \n])+)")  # a sentence
     set(ends "1 skipped")
     string(APPEND block "\nSKIPPED ,1, ${test}: ${CMAKE_MATCH_1}")
   else()
