@@ -18,7 +18,8 @@ foreach(block IN LISTS log)
   # A file of Python tests counts each of them; any other test is one.
   if(block MATCHES "\n([^\n]*[0-9]+ [a-z]+[^\n]*) in [0-9.]+s")
     set(ends "${CMAKE_MATCH_1}")
-  elseif(NOT block MATCHES "\nTest Passed\\.\n")
+  elseif(NOT block MATCHES "\nTest Passed\\.\n"  # said without -C, too
+      OR block MATCHES "\nCommand: ,NOT_AVAILABLE,")
     set(ends "1 failed")
   elseif(block MATCHES "\nSKIPPED: (([^.\n]|\\.[^ \n])+)")  # a sentence
     set(ends "1 skipped")
