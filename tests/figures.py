@@ -92,11 +92,6 @@ def compared(rows, column, others, none):
             assert row[column] == none, row
 
 
-def counts(part, *patterns):
-    """Of machine code: how many instructions begin like each pattern."""
-    return [part.count(pattern) for pattern in patterns]
-
-
 def launched(launches, claims):
     """[(label, launch)]: one for each (label, claim), and each as claimed."""
     assert len(launches) == len(claims)

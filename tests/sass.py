@@ -45,6 +45,7 @@ class Kernel:
         return len(self.find(pattern))
 
     def counts(self, *patterns):
+        """How many instructions begin like each pattern."""
         return [self.count(pattern) for pattern in patterns]
 
     def order(self, *patterns):

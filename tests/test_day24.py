@@ -6,8 +6,8 @@ import pytest
 
 from evidence import close
 from figures import (ATOMICS, COPY, SECTORS, TIME, as_profiled, cells,
-                     compared, counts, launched, moved, near, rates, real,
-                     rows_with, said)
+                     compared, launched, moved, near, rates, real, rows_with,
+                     said)
 
 # No row: fillInput reduceYours
 RED, BARRIER = r"REDG?\.", r"BAR\.SYNC"  # RED: an atomic without an answer
@@ -40,19 +40,19 @@ KERNELS = [kernel for kernel, _, _ in ROWS.values() if kernel]
 
 def test_copy_16_byte_accesses(kernel):
     copy = kernel("copyFloats")
-    assert min(counts(copy, r"LDG\S*\.128", r"STG\S*\.128")) >= 1
+    assert min(copy.counts(r"LDG\S*\.128", r"STG\S*\.128")) >= 1
 
 
 def test_v0_red_per_thread(kernel):
     v0 = kernel("reduceAtomicGlobal")
-    assert counts(v0, RED, r"ATOM|BAR\.|SHFL|REDUX|MEMBAR") == [1, 0]
+    assert v0.counts(RED, r"ATOM|BAR\.|SHFL|REDUX|MEMBAR") == [1, 0]
     assert not v0.loops
 
 
 def test_v0s_shared_cas_loop(kernel):
     v0s = kernel("reduceAtomicShared")
     assert v0s.loops_around(r"ATOMS\.CAS") >= 1
-    assert counts(v0s, RED, BARRIER) == [1, 2]
+    assert v0s.counts(RED, BARRIER) == [1, 2]
 
 
 @pytest.mark.archs(75, 80, 90, 100, 120)
@@ -88,7 +88,7 @@ def test_shuffles(kernel):
 
 def test_atomic_finish_red(kernel):
     for one in map(kernel, KERNELS[1:]):
-        assert counts(one, RED, r"ATOMG?\.", "STG") == (
+        assert one.counts(RED, r"ATOMG?\.", "STG") == (
             [0, 0, 1] if one.name in TREES else [1, 0, 0])
 
 
@@ -100,8 +100,8 @@ def test_warp_atomic_alone(kernel):
 def test_two_stages_one_barrier(kernel):
     both = kernel("reduceTwoStageShuffle")
     assert both.count(BARRIER) == 1 and not both.loops
-    assert counts(both.upto(BARRIER), "SHFL", "STS", "LDS") == [5, 1, 0]
-    assert counts(both.after(BARRIER), "SHFL", "STS", "LDS") == [5, 0, 1]
+    assert both.upto(BARRIER).counts("SHFL", "STS", "LDS") == [5, 1, 0]
+    assert both.after(BARRIER).counts("SHFL", "STS", "LDS") == [5, 0, 1]
 
 
 def test_index_64_bit(kernel):

@@ -9,8 +9,7 @@ import pytest
 from conftest import nvcc_version
 from evidence import close
 from figures import (COPY, READ, SECTORS, WRITE, as_profiled, cells, compared,
-                     counts, launched, moved, near, rates, real, rows_with,
-                     said)
+                     launched, moved, near, rates, real, rows_with, said)
 
 # No row: fillInput reduceYours
 SCALAR = ["reduceSequentialTwoLoads", "reduceCascaded", "reduceShuffleTail",
@@ -82,11 +81,11 @@ def test_v9_ordered_ticket(kernels):
     v8a's addition has neither, and brings nothing back."""
     fence, empty = r"MEMBAR\S*\.GPU", r"CCTL\.IVALL"
     for one in kernels["reduceLastBlock"] + kernels["reduceInFlight"]:
-        assert counts(one, fence, TICKET, empty) == [1, 1, 1]
+        assert one.counts(fence, TICKET, empty) == [1, 1, 1]
         assert one.before(fence, TICKET) == one.after(TICKET).count(empty) == 1
         assert one.before("STG", "MEMBAR") >= 1
     [atomic] = kernels["reduceVectorizedAtomic"]
-    assert counts(atomic, "MEMBAR|CCTL|ATOM", r"REDG?\.") == [0, 1]
+    assert atomic.counts("MEMBAR|CCTL|ATOM", r"REDG?\.") == [0, 1]
 
 
 def test_partials_in_flight(kernels):
@@ -98,8 +97,8 @@ def test_partials_in_flight(kernels):
 def test_two_stages_one_barrier(kernels):
     for one in kernels["reduceInFlight"]:
         assert one.count(BARRIER) == 1 and one.loops_around(BARRIER) == 0
-        assert counts(one.upto(BARRIER), r"SHFL\.DOWN", "STS",
-                      "LDS") == [5, 1, 0]
+        assert one.upto(BARRIER).counts(
+            r"SHFL\.DOWN", "STS", "LDS") == [5, 1, 0]
 
 
 @pytest.mark.archs(75, 90, 100, 120)
@@ -114,8 +113,8 @@ def test_v11_waits_first(every_kernel):
 
 
 def test_v11_as_v10(kernels):
-    by = {one.arguments: counts(one, "LDG", "STG", "FADD", "SHFL", "ATOM",
-                                "BAR", "MEMBAR")
+    by = {one.arguments: one.counts("LDG", "STG", "FADD", "SHFL", "ATOM",
+                                    "BAR", "MEMBAR")
           for one in kernels["reduceInFlight"]}
     assert sum(waits for *_, waits in by) == 3
     assert all(by[one] == by[(*one[:3], 0)] for one in by)
