@@ -68,12 +68,17 @@ def test_pictures_are_text_and_name_their_record():
             assert evidence.Record(run).header["body-sha256"] == said[2]
 
 
+def on_gpu(text):
+    """The names of its kernels and device functions."""
+    return {*evidence.KERNEL.findall(text),
+            *re.findall(r"__device__[^;={(]*?(\w+)\(", text)}
+
+
 def test_names_are_kept_and_every_kernel_is_exported(any_lesson, regions):
     own = {f"{any_lesson.folder}/{name}" for name in names(any_lesson.folder)}
-    device = re.compile(r"__(?:global|device)__[\w\s]*?(?:\(.*?\) )?\b(\w+)\(")
-    hidden = {*device.findall(any_lesson.text)} - {*device.findall("".join(
+    hidden = on_gpu(any_lesson.text) - on_gpu("".join(
         text for name, text in regions.items()
-        if name.startswith(any_lesson.folder)))}
+        if name.startswith(any_lesson.folder)))
     judge(any_lesson, [f"no region {name}, which pages rely on"
                        for name in sorted(own - regions.keys())] + [
         f"{name}, for the GPU, is in no region" for name in hidden])
