@@ -147,7 +147,7 @@ class Step:
     programs: tuple = ("full",)
     body: object = "".join  # of what the jobs return
     builds: tuple = ()      # what else is to be compiled
-    hows: tuple = ()        # of each job, for SLOW
+    hows: tuple = ()        # of each job, where it is not the kind
     gpu: str = ""           # on this one
     second: str = ""
     times: list = field(default_factory=list)  # (begin, end) of each job
@@ -317,7 +317,7 @@ class Recorder:
             partial(self.crowd, lesson)],
             {"compile-command": command(lesson, own, "quick")},
             ("quick",), lambda done: f"{len(done)} runs, {args.each} at a "
-            "time: 0 failures\n", hows=args.quick_runs * ["crowd"])
+            "time: 0 failures\n")
 
     # ---- doing them
 
