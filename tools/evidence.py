@@ -109,6 +109,10 @@ class Table:
         return one
 
 
+class Unreadable(ValueError):
+    """A line of a table does not have the cells of its headings."""
+
+
 def tables(text):
     """A title, headings, a line per row, an empty line. Headings are three or
     more, none a number; two blanks or more separate cells. Of a table whose
@@ -123,7 +127,7 @@ def tables(text):
             elif table and len(row) == 2:
                 table.notes[row[0]] = row[1]
             elif table and table.columns[0] == "row":
-                raise ValueError(f"{len(row)} cells, not "
+                raise Unreadable(f"{len(row)} cells, not "
                                  f"{len(table.columns)}, in: {line}")
             elif not table and len(row) > 2 and not any(
                     number(cell) is not None for cell in row):

@@ -169,7 +169,7 @@ class Trial:
                            "no:cacheprovider", f"{self.tests}::{fault.what}"],
                           env=env, cwd=self.lesson.root)
         why = line(said, "^E  ")[1:].strip()
-        if " cells, not " in why:  # of a run that others have disturbed
+        if f"{evidence.Unreadable.__name__}: " in why:  # a disturbed run
             return None, why
         if status == 1 and re.search(rf"^FAILED \S*::{fault.what}\b", said,
                                      re.M):
