@@ -115,6 +115,11 @@ def known_archs():
     return set(map(int, re.findall(r"sm_(\d+)$", said, re.M)))
 
 
+def built(name):
+    """A program of this build, in whatever configuration, or None."""
+    return next((CUBINS.parent / "bin").rglob(name), None)
+
+
 def compiled(lesson, arch, *flags):
     """What nvcc makes of a lesson, kept for as long as both are the same."""
     status, said, program = programs.build(

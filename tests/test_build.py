@@ -11,7 +11,7 @@ from pathlib import Path
 
 import evidence
 import pytest
-from conftest import CUBINS, NVCC, judge, missing, nvcc_version
+from conftest import NVCC, built, judge, missing, nvcc_version
 from programs import sh
 
 CMAKE = os.environ.get("CMAKE", "cmake")
@@ -307,8 +307,7 @@ def refusal(request, tmp_path_factory):
 
 
 def program(lesson):
-    found = [*(CUBINS.parent / "bin").rglob(lesson.name)]  # or bin/Release
-    return found[0] if found else pytest.skip(f"{lesson.name} is not built")
+    return built(lesson.name) or pytest.skip(f"{lesson.name} is not built")
 
 
 def test_refusals(any_lesson, refusal):

@@ -69,9 +69,8 @@ def test_helpers():
 
 def listed(lesson):
     """The rows of --list, of the lesson with the row `yours`."""
-    program = conftest.CUBINS.parent / "bin" / f"{lesson.name}-yours"
-    if not program.exists():
-        program = conftest.compiled(lesson, lesson.arch, "-DLESSON_YOURS")
+    program = conftest.built(f"{lesson.name}-yours") or conftest.compiled(
+        lesson, lesson.arch, "-DLESSON_YOURS")
     status, said = programs.sh([program, "--list"], 60)
     assert status == 0
     return re.findall(r"^  (\S.*?) {2,}([\w:]+)", said, re.M)
