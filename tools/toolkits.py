@@ -125,9 +125,9 @@ def rehearsed(work, name, row):
         folder.mkdir()
     sh("sh", "-c", 'git archive HEAD | tar x -C "$0"', tree, cwd=ROOT)
     (path / "python3").symlink_to(shutil.which(f"python{row.python}"))
+    hide = "nvcc|pip.*|python.*|" + row.hide
     for folder in [row.cmake, *os.environ["PATH"].split(":")]:
         for tool in Path(folder).glob("*") if folder else ():
-            hide = "nvcc|pip.*|python.*|" + row.hide
             if not (re.fullmatch(hide, tool.name)
                     or (path / tool.name).is_symlink()):
                 (path / tool.name).symlink_to(tool)
