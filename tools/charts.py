@@ -164,7 +164,7 @@ def curve(run):
     axis.set_xscale("log", base=2)
     axis.set(title="GB/s against bytes in flight on an SM", ylim=(0, None),
              xlim=(None, 2.4 * max(label)), ylabel=peak(run, axis.axhline),
-             xlabel="bytes in flight on an SM (orange: at most); behind the "
+             xlabel="bytes in flight on an SM (orange: at most); after the "
              "names: occupancy, %")
     return figure
 
