@@ -71,10 +71,10 @@ static_assert(kElems >= 1 && kElems < (1 << 24),
 // end snippet
 
 // ---- kernels --------------------------------------------------------------
-// The same for all. One thread: one element (v4: two). One warp: 32 floats in
-// a row, 4 sectors of 32 bytes, as `in` starts on a multiple of 128 bytes.
-// Launch: kThreadsPerBlock threads per block; *out is 0 before a row that adds
-// to it; v1 to v4 leave one partial sum per block.
+// The same for all but the copy. One thread: one element (v4: two). One warp:
+// 32 floats in a row, 4 sectors of 32 bytes, as `in` starts on a multiple of
+// 128 bytes. Launch: kThreadsPerBlock threads per block; *out is 0 before a
+// row that adds to it; v1 to v4 leave one partial sum per block.
 
 // snippet: copy-ceiling
 // The ceiling: reads and writes every byte once. Needs 16-byte alignment.
