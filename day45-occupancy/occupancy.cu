@@ -33,7 +33,8 @@
 //   async-b1         copies into a ring, 1 block per SM (sm_80 or newer)
 //   library          cub::DeviceTransform
 // -DLESSON_YOURS adds `yours`, the kernel that you write.
-// Not measured: other block sizes, bulk copies (TMA), kernels that compute
+// Not measured: other block sizes, except that of `suggested`; bulk copies
+// (TMA), except those of `library` in a build for sm_90; kernels that compute
 // enough to hide the memory behind it.
 //
 // Build: nvcc -std=c++17 -O3 -arch=sm_75 -o occupancy occupancy.cu
@@ -269,10 +270,10 @@ __global__ void scaleAddVec(float* __restrict__ out,
 // end snippet
 
 // snippet: streaming-kernel
-// vec1-cs, vec4-b2, vec8-b2: two things changed from scaleAddVec. Loads and
+// vec1-cs, vec4-b2, vec8-b2: three things changed from scaleAddVec. Loads and
 // stores say that the line will not be needed again (__ldcs, __stcs: evict
-// first), and the float4 of a block are neighbours, blockDim.x apart. At 256
-// threads the bound leaves each up to 128 registers, room for 16 such loads.
+// first), the float4 of a block are neighbours, blockDim.x apart, and a launch
+// bound leaves a thread up to 128 registers (at 256): room for 16 such loads.
 // One thread, one warp, launch: as scaleAddVec.
 template <int kItems>
 __device__ inline void streamBlock(float* out, const float* x, const float* y,
