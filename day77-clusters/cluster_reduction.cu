@@ -21,6 +21,7 @@
 //   one block per row, two reads  sum the row, read it again, write it
 //   one block per row, row in shared memory  where it fits in one SM
 //   k blocks per row, no cluster  two reads; sums meet in global memory
+//   k blocks per row, by ticket  one read; blocks start without a cluster
 //   cluster of 2 per row        slices in shared memory, two barriers
 //   cluster of 4 per row        "
 //   cluster of 8 per row        "
@@ -32,8 +33,7 @@
 //   cluster of 8 per row, registers too  part of the slice is held there
 //   cluster of 16 per row, registers too  "
 // With -DLESSON_YOURS: yours. Not measured: the bandwidth of distributed
-// shared memory; other types; longer rows; rows that several blocks hold
-// without a cluster.
+// shared memory; other types; longer rows.
 //
 // Build:
 //   nvcc -std=c++17 -O3 -arch=sm_90 -o cluster_reduction cluster_reduction.cu
@@ -351,24 +351,43 @@ __device__ inline float awaitSums(Mailbox& box, int blocks, int use) {
 }
 // end snippet
 
+// snippet: cluster-sum
+// Every thread gets the sum of the blocks' `partial`. Only the first warp
+// reads them: if every warp did, the price would grow with threads times
+// blocks. One warp: lane r of the first reads the sum of block r. Before a
+// call: a cluster barrier, behind which every partial is visible.
+__device__ inline float sumOfCluster(float* partial) {
+  __shared__ float total;
+  cg::cluster_group cluster = cg::this_cluster();
+  const int lane = threadIdx.x, blocks = cluster.num_blocks();
+  if (lane < 32) {
+    const float sum = warpSum(
+        lane < blocks ? *cluster.map_shared_rank(partial, lane) : 0.0f);
+    if (lane == 0) total = sum;
+  }
+  __syncthreads();
+  return total;
+}
+// end snippet
+
 // snippet: memory-sum
-// Without a cluster: each of k blocks leaves its sum in a word of global
+// Without a cluster: block `rank` of k leaves its sum in a word of global
 // memory, with the number of the exchange (the tag) in the upper half. A
 // read of the tag is one of the sum, too, so no fence is needed.
 // One warp: lane r of the first reads the word of block r until its tag comes.
-// Launch: all k blocks are resident, else they wait forever. Between two
-// calls: a block barrier, and the other of two sets of words.
+// Launch: all k blocks come to run at once, else they wait forever. Between
+// two calls: a block barrier, and other words.
 using Word = unsigned long long;
-constexpr int kMostBlocks = 16;  // words per set
-__device__ inline float sumThroughMemory(float sum, Word* words, int k,
-                                         unsigned tag) {
+constexpr int kMostBlocks = 16;  // words per exchange
+__device__ inline float sumThroughMemory(float sum, Word* words, int rank,
+                                         int k, unsigned tag) {
   using Atomic = cuda::atomic_ref<Word, cuda::thread_scope_device>;
   constexpr auto kRelaxed = cuda::memory_order_relaxed;
   __shared__ float total;
   const int lane = threadIdx.x;
   if (lane < 32) {
     const Word mine = Word(tag) << 32 | __float_as_uint(sum);
-    if (lane == 0) Atomic(words[blockIdx.x % k]).store(mine, kRelaxed);
+    if (lane == 0) Atomic(words[rank]).store(mine, kRelaxed);
     Word word = Word(tag) << 32;  // a zero, for lanes without a block
     if (lane < k) do {
         word = Atomic(words[lane]).load(kRelaxed);
@@ -396,15 +415,13 @@ __device__ inline void countWrong(float value, Word* wrong) {
 __global__ void exchangeByBarriers(int k, Word*, unsigned, Word* wrong) {
   __shared__ float partial[2];
   cg::cluster_group cluster = cg::this_cluster();
-  const int lane = threadIdx.x % 32;
   float value = float(blockIdx.x);
 #pragma unroll 4
   for (int r = 0; r < kRounds; ++r) {
     float* mine = &partial[r % 2];  // the other may still be read
     if (threadIdx.x == 0) *mine = value;
     cluster.sync();
-    const float sum = lane < k ? *cluster.map_shared_rank(mine, lane) : 0.0f;
-    value = nextValue(value, warpSum(sum), r, k);
+    value = nextValue(value, sumOfCluster(mine), r, k);
   }
   cluster.sync();  // no block leaves while another reads
   countWrong(value, wrong);
@@ -434,7 +451,8 @@ __global__ void exchangeThroughMemory(int k, Word* words, unsigned tag,
   for (int r = 0; r < kRounds; ++r) {
     Word* set = words + r % 2 * kMostBlocks;
     __syncthreads();  // all have read the round before
-    value = nextValue(value, sumThroughMemory(value, set, k, tag + r), r, k);
+    const float sum = sumThroughMemory(value, set, blockIdx.x, k, tag + r);
+    value = nextValue(value, sum, r, k);
   }
   countWrong(value, wrong);
 }
@@ -447,8 +465,9 @@ __global__ void exchangeThroughMemory(int k, Word* words, unsigned tag,
 // of 64: each starts on 256 bytes. The rest is for `k blocks per row`.
 struct Matrix {
   int count, length, pitch, k = 1;
-  Word* words = nullptr;  // 2 sets of words per group of k blocks
-  unsigned firstTag = 0;  // the tag of row 0
+  Word* words = nullptr;              // kMostBlocks per row
+  unsigned* ticket = nullptr;         // the next one
+  unsigned tag = 0, firstTicket = 0;  // of this launch
 };
 
 __device__ inline float sum4(float4 v) { return (v.x + v.y) + (v.z + v.w); }
@@ -636,24 +655,49 @@ __device__ inline Part partOf(Matrix m, size_t row, int rank, int blocks) {
 // Launch: cooperative, so that all blocks are resident: whole groups of k.
 __global__ void normaliseRowBlocks(const float* in, float* out, Matrix m) {
   reportLaunch();
-  const int k = m.k, group = blockIdx.x / k, groups = gridDim.x / k;
-  Word* words = m.words + group * 2 * kMostBlocks;
-  int set = 0;  // of words; every round takes the other one
-  for (int row = group; row < m.count; row += groups, set ^= kMostBlocks) {
-    const Part part = partOf(m, row, blockIdx.x % k, k);
+  const int k = m.k, rank = blockIdx.x % k, groups = gridDim.x / k;
+  for (int row = blockIdx.x / k; row < m.count; row += groups) {
+    const Part part = partOf(m, row, rank, k);
     const float sum = blockSum(sumAndKeep(in + part.at, part.count));
     const float total =
-        sumThroughMemory(sum, words + set, k, m.firstTag + row);
+        sumThroughMemory(sum, m.words + row * kMostBlocks, rank, k, m.tag);
     readAgainAndScale(in + part.at, out + part.at, part.count,
                       __frcp_rn(total));
   }
 }
 // end snippet
 
+// snippet: blocks-by-ticket
+// What changed: each block holds its part, and has one only. Which one says
+// the ticket that it takes when it starts: k tickets per row. So a block waits
+// only for blocks that have started, or start when there is room: all blocks
+// of the rows before have started, and end. No launch has to promise that the
+// blocks of a row run at once.
+// One thread: kInRegisters float4 in registers, the others in shared memory.
+// One warp: 512 bytes per access. Launch: k blocks per row, of which at least
+// k run at once.
+__global__ void __launch_bounds__(1024)
+    normaliseRowByTicket(const float* in, float* out, Matrix m) {
+  extern __shared__ __align__(kSliceAlign) float4 slice[];
+  __shared__ unsigned ticket;
+  float4 v[kInRegisters + 1];
+  if (threadIdx.x == 0) ticket = atomicAdd(m.ticket, 1u) - m.firstTicket;
+  __syncthreads();
+  reportLaunch();
+  const int row = ticket / m.k, rank = ticket % m.k;
+  const Part part = partOf(m, row, rank, m.k);
+  const float sum =
+      blockSum(hold<kInRegisters>(in + part.at, part.count, slice, v));
+  const float total =
+      sumThroughMemory(sum, m.words + row * kMostBlocks, rank, m.k, m.tag);
+  write<kInRegisters>(out + part.at, part.count, slice, v, __frcp_rn(total));
+}
+// end snippet
+
 // snippet: row-in-cluster
 // What changed: a cluster shares the row. Each block holds its part in its
 // own shared memory; only the blocks' sums, 4 bytes each, travel.
-// One thread: as above, of a part. One warp: lane r reads block r's sum.
+// One thread: as in the row of one block, of a part. One warp: as there.
 // Launch: one cluster per row, at most 32 blocks each.
 __global__ void normaliseRowCluster(const float* in, float* out, Matrix m) {
   extern __shared__ __align__(kSliceAlign) float4 slice[];
@@ -661,15 +705,12 @@ __global__ void normaliseRowCluster(const float* in, float* out, Matrix m) {
   float4 v[1];
   cg::cluster_group cluster = cg::this_cluster();
   const int blocks = cluster.num_blocks(), rank = cluster.block_rank();
-  const int lane = threadIdx.x % 32;
   const Part part = partOf(m, blockIdx.x / blocks, rank, blocks);
   reportLaunch();
   const float sum = blockSum(hold<0>(in + part.at, part.count, slice, v));
   if (threadIdx.x == 0) partial = sum;
   cluster.sync();  // every partial is written and visible
-  const float total =
-      warpSum(lane < blocks ? *cluster.map_shared_rank(&partial, lane) : 0.0f);
-  const float scale = __frcp_rn(total);
+  const float scale = __frcp_rn(sumOfCluster(&partial));
 
   // The second barrier in its two halves: no block leaves while another may
   // read its partial, but none waits for that before it writes. A whole
@@ -751,6 +792,7 @@ struct Row {
     kBlock,
     kHeld,
     kGroups,
+    kTickets,
     kClusters,
     kYours
   } kind;
@@ -784,6 +826,7 @@ const Row kRows[] = {
     ROW("one block per row, two reads", normaliseRowTwoReads, kBlock),
     ROW("one block per row, row in shared memory", normaliseRowShared, kHeld),
     ROW("k blocks per row, no cluster", normaliseRowBlocks, kGroups),
+    ROW("k blocks per row, by ticket", normaliseRowByTicket, kTickets),
     BARRIERS(2),
     BARRIERS(4),
     BARRIERS(8),
@@ -1252,6 +1295,7 @@ void costOfClusters(const Device& device, int portable) {
     }
     const Launch launch(kTiles, kThreadsPerBlock, 0, cluster);
     auto start = [&](int) { launch((const void*)doNothing); };
+    profiled(start);
     std::printf(cluster == 0 ? " no cluster%s %.4f" : ", cluster of %s %.4f",
                 cluster == 0 ? "" : std::to_string(cluster).c_str(),
                 timeKernel(start, nullptr, 1.0).ms);
@@ -1310,11 +1354,13 @@ void priceOfExchange(const Device& device) {
 // ---- part 2 ---------------------------------------------------------------
 
 // Bytes of shared memory per block, for the part of a row that it holds.
-size_t sliceBytes(const Row& row, int length, int threads) {
-  const bool held = row.kind == Row::kHeld || row.kind == Row::kClusters;
-  int vectors = partFloats(length, std::max(clusterOf(row), 1)) / 4;
-  const bool registers = row.kernel == (const void*)normaliseRowRegisters;
-  if (registers) vectors -= std::min(vectors, kInRegisters * threads);
+size_t sliceBytes(const Row& row, int length, int threads, int blocks) {
+  int vectors = partFloats(length, blocks) / 4;
+  if (row.kernel == (const void*)normaliseRowRegisters ||
+      row.kernel == (const void*)normaliseRowByTicket)
+    vectors -= std::min(vectors, kInRegisters * threads);
+  const bool held = row.kind == Row::kHeld || row.kind == Row::kTickets ||
+                    row.kind == Row::kClusters;
   return held ? vectors * sizeof(float4) : 0;
 }
 
@@ -1324,7 +1370,8 @@ std::vector<Shape> shapesOf(const Row& row, const Matrix& m, const Device& d,
                             std::string* why) {
   std::vector<Shape> shapes;
   std::vector<int> sizes = {std::max(clusterOf(row), 1)};
-  if (row.kind == Row::kGroups) sizes = {2, 4, 8, 16};
+  if (row.kind == Row::kGroups || row.kind == Row::kTickets)
+    sizes = {2, 4, 8, kMostBlocks};
   if (row.kind == Row::kYours) return {{}};
   cudaFuncAttributes own;
   CUDA_CHECK(cudaFuncGetAttributes(&own, row.kernel));
@@ -1332,13 +1379,13 @@ std::vector<Shape> shapesOf(const Row& row, const Matrix& m, const Device& d,
   const bool can = row.kind != Row::kGroups || d.cooperativeLaunch != 0;
   const int widest =
       *std::max_element(std::begin(kRowThreads), std::end(kRowThreads));
-  const size_t least = sliceBytes(row, m.length, widest);
+  const size_t least = sliceBytes(row, m.length, widest, sizes.back());
   const size_t most = own.maxDynamicSharedSizeBytes;
   for (const int& threads : kRowThreads) {
     const bool first = &threads == kRowThreads;
     if (!can || (kQuick && !first && threads != widest)) continue;
-    const size_t bytes = sliceBytes(row, m.length, threads);
     for (int blocks : sizes) {
+      const size_t bytes = sliceBytes(row, m.length, threads, blocks);
       if (bytes > most) continue;
       const int atOnce =
           clusters
@@ -1348,15 +1395,18 @@ std::vector<Shape> shapesOf(const Row& row, const Matrix& m, const Device& d,
       if (atOnce > 0) shapes.push_back(shape);
     }
   }
-  bool must = can && least + own.sharedSizeBytes <= d.sharedMemPerBlockOptin;
-  if (must && clusters && least <= most)  // else nobody asked for so much
-    must = sizes[0] <=
-           largestCluster(row.kernel, Launch(1, widest, least, sizes[0]));
+  int largest = kMaxClusterBlocks;
+  if (clusters && least <= most)  // else nobody asked for so much
+    largest = largestCluster(row.kernel, Launch(1, widest, least, sizes[0]));
+  const bool must = can &&
+                    least + own.sharedSizeBytes <= d.sharedMemPerBlockOptin &&
+                    (!clusters || sizes[0] <= largest);
   gate("sizes-that-fit-ran", !shapes.empty() || !must, row.label);
   if (shapes.empty())
     *why = least > most ? text("does not fit: %zu KiB per block, %zu at most",
                                least / 1024, most / 1024)
-                        : "skipped: this card does not launch it";
+           : clusters   ? text("skipped: at most %d per cluster here", largest)
+                        : "skipped: no cooperative launch here";
   return shapes;
 }
 
@@ -1384,21 +1434,22 @@ __global__ void countWrongFloats(float* got, Matrix m, const float* scale,
 // kernels take. Both are correctly rounded.
 struct MatrixRun {
   Matrix m;
-  size_t floats, errors;  // errors: the word behind those of the exchange
+  size_t floats, errors;  // errors, the next ticket: behind the other words
   DeviceArray<float> in, out, scale;
   DeviceArray<Word> words;
   int compared = 0;
 
-  MatrixRun(int count, int length, const Device& device)
+  MatrixRun(int count, int length)
       : m{count, length, (length + 63) / 64 * 64},
         floats(size_t(count) * m.pitch),
-        errors(size_t(device.multiProcessorCount) * 32 * kMostBlocks),
+        errors(size_t(count) * kMostBlocks),
         in(floats),
         out(floats),
         scale(count),
-        words(errors + 1) {
+        words(errors + 2) {
     m.words = words.data;
-    CUDA_CHECK(cudaMemset(words.data, 0, (errors + 1) * sizeof(Word)));
+    m.ticket = reinterpret_cast<unsigned*>(words.data + errors + 1);
+    CUDA_CHECK(cudaMemset(words.data, 0, (errors + 2) * sizeof(Word)));
     CUDA_CHECK(cudaMemset(out.data, 0xFF, floats * sizeof(float)));
     fill<<<2048, 256>>>(in.data, count, m.pitch, length, length);
     std::vector<float> scales;
@@ -1431,21 +1482,24 @@ struct MatrixRun {
   void start(const Row& row, const Shape& shape) {
     const bool groups = row.kind == Row::kGroups;
     m.k = shape.blocks;
-    m.firstTag = nextTag;
-    nextTag += groups ? m.count : 0;
+    m.tag = nextTag++;
 #ifdef LESSON_YOURS
     if (row.kind == Row::kYours) return launchYours(in.data, out.data, m);
 #endif
-    const size_t bytes = sliceBytes(row, m.length, shape.threads);
+    const size_t bytes =
+        sliceBytes(row, m.length, shape.threads, shape.blocks);
     const Launch launch(gridOf(row, shape), shape.threads, bytes,
                         clusterOf(row), groups);
     launch(row.kernel, (const float*)in.data, out.data, m);
+    m.firstTicket += row.kind == Row::kTickets ? launch.config.gridDim.x : 0;
   }
   void compare(const Row& row) {
     countWrongFloats<<<2048, 256>>>(
         out.data, m, row.kind == Row::kCopy ? nullptr : scale.data,
         words.data + errors);
     CUDA_CHECK(cudaGetLastError());
+    // No sum of this launch is right for another one.
+    CUDA_CHECK(cudaMemset2DAsync(words.data, sizeof(Word), 0xFF, 4, errors));
     ++compared;
   }
   Word takeWrong() {
@@ -1462,7 +1516,9 @@ struct MatrixRun {
         gate("matrix-exact", n == 0,
              text("%s, length %d, %d threads: %llu floats are wrong",
                   row.label, m.length, shape.threads, n));
-    const int cluster = row.kind == Row::kGroups ? 1 : clusterOf(row);
+    const bool alone =  // blocks without a cluster are clusters of one
+        row.kind == Row::kGroups || row.kind == Row::kTickets;
+    const int cluster = alone ? 1 : clusterOf(row);
     return exact &&
            (cluster == 0 || launchedIs(row, cluster, gridOf(row, shape)));
   }
@@ -1500,8 +1556,9 @@ void rowsInClusters(const Device& device) {
   // divides: every row of the table, in every shape.
   int due = 0, compared = 0;
   std::string buys, at[3];  // lengths: clusters ahead, even, behind
-  for (int length : {1, 3, 5, 7, 31, 1000, 4097, (1 << 15) + 3}) {
-    MatrixRun run(5, length, device);
+  const std::vector<int> ragged = {1, 3, 5, 7, 31, 1000, 4097, (1 << 15) + 3};
+  for (int length : ragged) {
+    MatrixRun run(5, length);
     for (const Row& row : kRows) {
       if (row.kind >= Row::kCopy && wanted(row))
         due += run.checkAll(row, shapesOf(row, run.m, device, &buys));
@@ -1510,11 +1567,12 @@ void rowsInClusters(const Device& device) {
   }
   gate("ragged-rows-compared", due == compared,
        text("%d launches, %d comparisons", due, compared));
-  std::printf("Rows of 1 to 32771 floats: %d launches compared.\n", compared);
+  std::printf("Rows of %d to %d floats: %d launches compared.\n",
+              ragged.front(), ragged.back(), compared);
 
   buys.clear();
   for (int log = kMinRowLog; log <= kMaxRowLog; ++log) {
-    MatrixRun run(kMatrixElems >> log, 1 << log, device);
+    MatrixRun run(kMatrixElems >> log, 1 << log);
     const size_t matrixBytes = size_t(kBytes / 2);
     auto copyMatrix = [&](int) {
       CUDA_CHECK(cudaMemcpyAsync(run.out.data, run.in.data, matrixBytes,
@@ -1587,11 +1645,11 @@ void rowsInClusters(const Device& device) {
     if (at[k].empty()) continue;
     std::printf("%sClusters are %s at%s.\n", of, what[k], at[k].c_str());
   }
-  if (at[0].empty() || !allWanted(Row::kGroups, Row::kGroups)) return;
+  if (at[0].empty() || !allWanted(Row::kGroups, Row::kTickets)) return;
   std::printf(
-      "Unlike k blocks per row they need no cooperative launch, no words in "
-      "memory with tags that\nnever come twice, and no count of the blocks "
-      "that fit: the hardware starts a cluster together.\n");
+      "Unlike k blocks per row they need no cooperative launch and no ticket, "
+      "and no words in memory\nwith tags that never come twice: the hardware "
+      "starts a cluster together.\n");
 }
 
 void lesson() {

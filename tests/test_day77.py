@@ -12,10 +12,13 @@ from figures import (ATOMICS, COPY, READ, SECTORS, TIME, WRITE, as_profiled,
 TREE = ("reduceBlockAtomic", "reduceClusterDsm", "reduceClusterRelaxed")
 BARRIERS = ("reduceClusterDsm", "normaliseRowCluster")  # both of them release
 ONE_WAY = ("normaliseRowOneWay", "normaliseRowRegisters")
-HELD = ("copyVectors", "normaliseRowShared", "normaliseRowCluster", *ONE_WAY)
+TICKET = "normaliseRowByTicket"
+HELD = ("copyVectors", "normaliseRowShared", "normaliseRowCluster", *ONE_WAY,
+        TICKET)
 # The address of another block's shared memory: MAPA, or where the compiler
 # spells it out, the window of shared memory in the generic address space.
 REMOTE = r"MAPA|S2U?R[^,]*, SR_SWINHI"
+WARPS = "sm__maximum_warps_per_active_cycle_pct"
 READS = r"LD\.E "  # through such an address
 WORD, WORDS = r"ST\.E\.64\.STRONG\.GPU", r"LD\.E\.64\.STRONG\.GPU"
 ARRIVE, WAIT = "UCGABAR_ARV", "UCGABAR_WAIT"
@@ -61,6 +64,12 @@ def test_one_atomic(kernel):
     assert all(kernel(name).before(WAIT, RED) == 2 for name in TREE[1:])
 
 
+def test_one_warp_reads(kernel):
+    """The other warps wait for the first, which reads the blocks' sums."""
+    for one in map(kernel, ("normaliseRowCluster", "exchangeByBarriers")):
+        assert one.after(READS).upto(ARRIVE).count(r"BAR\.SYNC") == 1
+
+
 def test_row_arrives_before_writing(kernel):
     one = kernel("normaliseRowCluster")
     assert one.before(ARRIVE, STORE) == 2 and one.after(STORE).count(WAIT) == 1
@@ -68,7 +77,7 @@ def test_row_arrives_before_writing(kernel):
 
 def test_no_cluster(kernel):
     for name in ("reduceBlockAtomic", "copyVectors", "normaliseRowTwoReads",
-                 "normaliseRowShared", "normaliseRowBlocks"):
+                 "normaliseRowShared", "normaliseRowBlocks", TICKET):
         assert kernel(name).count("UCGABAR|STAS|" + REMOTE) == 0
 
 
@@ -100,15 +109,26 @@ def test_exchange_loops(kernel):
 
 def test_words_without_fence(kernel):
     """Number and sum are one access of 64 bits, so there is no fence."""
-    for one in map(kernel, ("normaliseRowBlocks", "exchangeThroughMemory")):
+    for name in ("normaliseRowBlocks", "exchangeThroughMemory", TICKET):
+        one = kernel(name)
         assert one.count(WORD) >= 1 and one.count(WORDS) >= 1
-        assert one.count("MEMBAR|UCGABAR|ATOM") == 0
+        assert one.count("MEMBAR|UCGABAR") == 0
+        assert one.count("ATOM") == (name == TICKET)
+
+
+def test_ticket(kernel):
+    """A block knows its part before it loads."""
+    one = kernel(TICKET)
+    assert one.upto("LDG").order("ATOM", r"BAR\.SYNC") == [
+        "ATOM", r"BAR\.SYNC"]
 
 
 def test_copies_16_bytes_asynchronous(kernel):
     for one in map(kernel, HELD[1:]):
         assert one.count(r"LDGSTS\.E\.BYPASS\.128") == one.count("LDGSTS") >= 8
         assert one.count(STORE) == one.count(r"STG\.E\.EF\.128") > 0
+    for one in map(kernel, HELD[1:3]):  # whose copies have a hint, too
+        assert one.count(r"LDG\.\S*128") == 0 < one.count(".* 0x12f00000")
 
 
 def test_two_reads_loads_in_flight(kernel):
@@ -120,8 +140,8 @@ def test_two_reads_loads_in_flight(kernel):
 
 
 def test_registers_loads_in_flight(kernel):
-    assert kernel("normaliseRowRegisters").run(
-        r"LDG\.E\.EF\.128", until="FADD", block=True) == 8
+    for one in map(kernel, ("normaliseRowRegisters", TICKET)):
+        assert one.run(r"LDG\.E\.EF\.128", until="FADD", block=True) == 8
 
 
 def test_copy_16_bytes(kernel):
@@ -141,6 +161,16 @@ SIZES = {2, 4, 8, 16}
 def size(label):
     """Of the cluster, or 0."""
     return int((re.search(r"cluster of (\d+)", label) or [0, 0])[1])
+
+
+def tiles(table):
+    """How many blocks of two loads per thread a sum takes."""
+    n, threads = map(int, re.findall(r"(\d+) (?:floats|threads)", table.title))
+    return -(-n // (2 * threads))
+
+
+def padded(blocks, cluster):
+    return -(-blocks // max(cluster, 1)) * max(cluster, 1)
 
 
 def tables(run, start):
@@ -164,17 +194,16 @@ def fastest(rows, start="", clusters=True):
 
 def test_part1_figures(run):
     [table] = tables(run, "Sum of ")
-    n, threads = map(int, re.findall(r"(\d+) (?:floats|threads)", table.title))
-    rows, tiles = cells(table), -(-n // (2 * threads))
+    [n] = said(run, r"Sum of (\d+)")
+    rows, most = cells(table), tiles(table)
     first, few = rows["atomic baseline"], rows["few blocks"]
     rates(run, rows, lambda label: 4 * n)
     for label, row in rows.items():
         group = max(size(label), 1)
         assert row["atomics"] == row["blocks"] / group
         if row is not few:
-            wave = row["at once"] if label.startswith("few") else tiles
-            assert row["blocks"] == -(-min(wave * group, tiles)
-                                      // group) * group
+            wave = row["at once"] if label.startswith("few") else most
+            assert row["blocks"] == padded(min(wave * group, most), group)
         times(row["x baseline"], first, row)
         if row["x few blocks"] != "n/a":
             times(row["x few blocks"], few, row)
@@ -184,6 +213,9 @@ def test_part1_figures(run):
     times(dsm, first, fastest(rows, "dsm"))
     times(blocks, first, few)
     times(wave, few, fastest(rows, "few"))
+    portable, opted = said(run, r"Largest cluster: (\d+) blocks, opted in "
+                           r"(\d+)\.")
+    assert portable <= 8 and portable <= opted <= 16
     for start, least in (("dsm, cluster", 1), ("few", 0)):
         assert {size(label) for label in (*rows, *table.notes)
                 if label.startswith(start)} == SIZES | {least}
@@ -219,13 +251,12 @@ def test_exchange_figures(run):
     for (label, *at), ns in price.items():
         if label == one_way and ns != "n/a":
             assert ns < min(price[barriers, *at], price[memory, *at])
-    # The barrier's price grows with threads times blocks.
-    assert price[barriers, 1024, 16] > 4 * price[barriers, 32, 2]
-    assert price[one_way, 1024, 16] < 2.2 * price[one_way, 32, 2]
+    for label in (barriers, one_way):
+        assert price[label, 1024, 16] < 2.2 * price[label, 32, 2]
 
 
 def test_part2_figures(run):
-    found = lengths(run)
+    found, [sms] = lengths(run), said(run, r" (\d+) SMs, ")
     assert list(found) == [*range(14, 18 if run.quick else 21)]
     for log, (many, rows, notes) in found.items():
         moved = 8 * 2 ** log * many
@@ -237,16 +268,21 @@ def test_part2_figures(run):
                 continue
             times(row["x no cluster"], fastest(rows, clusters=False), row)
             assert 0 < row["rows at once"] <= many
+            held = "two" not in label and "no cluster" not in label
+            part = (4 * 2 ** log / blocks - 128 * row["threads"] * (
+                "registers" in label or "ticket" in label)) * held
+            assert row["rows at once"] * blocks * part <= sms * 228 * 1024
             assert blocks in ({size(label)} if size(label) else
                               SIZES if label.startswith("k ") else {1})
         for end in ("per row", "one way"):
             assert {size(one) for one in (*rows, *notes) if size(one)
                     and one.endswith(end)} == SIZES
         for label, why in notes.items():
-            part = 4 * 2 ** log // max(size(label), 1) // 1024
-            part -= 128 * ("registers" in label)
+            part = 4 * 2 ** log // (size(label) or (
+                16 if label.startswith("k ") else 1)) // 1024
+            part -= 128 * ("registers" in label or "ticket" in label)
             fit = re.match(rf"does not fit: {part} KiB per block, (\d+) ", why)
-            assert "does not fit" not in why or part > int(fit[1])
+            assert "does not fit" not in why or part > int(fit[1]) <= 227
     copies = re.findall(r"cudaMemcpyAsync of the matrix: (\S+) ms, (\S+) GB/s",
                         run.body)
     assert len(copies) == len(found)
@@ -305,7 +341,8 @@ def test_targets(run):
 # ---- profile
 
 KERNELS = {  # of the first that the label matches
-    "copy": "copyVectors", "k blocks": "normaliseRowBlocks",
+    "copy": "copyVectors", "k blocks per row, no": "normaliseRowBlocks",
+    "k blocks per row, by": TICKET,
     "one block per row, two": "normaliseRowTwoReads",
     "one block per row, row": "normaliseRowShared",
     r"cluster of \d+ per row$": "normaliseRowCluster",
@@ -320,7 +357,8 @@ def launches(profile):
             for row in cells(part1).values()] + [
         (row, log, many) for log, (many, of, _) in
         lengths(profile.run).items() for row in of.values()]
-    found = [one for one in profile.launches if "exchange" not in one.kernel]
+    found = [one for one in profile.launches
+             if not re.match("exchange|doNothing", one.kernel)]
     assert [one.kernel for one in found] == [
         next(kernel for label, kernel in KERNELS.items()
              if re.match(label, row["row"])) for row, *_ in rows]
@@ -329,18 +367,29 @@ def launches(profile):
 
 def test_profile_launches(profile):
     """A profiled run may choose another block size."""
+    [sms] = said(profile.run, r" (\d+) SMs, ")
+    for part1 in tables(profile.run, "Sum of "):
+        assert [(one.grid, one.cluster) for one in profile.launches
+                if one.kernel == "doNothing"] == [
+            (padded(tiles(part1), k), k) for k in (0, 1, 2, 8)]
     for row, log, many, one in launches(profile):
         label, blocks = row["row"], row["blocks"]
-        assert max(one.cluster, 1) == max(size(label), 1)
+        assert one.cluster == size(label)
         if log is None:
             assert one.grid == blocks
         elif label == COPY:
             assert one.grid == -(-(2 ** log * many // 4) // one.block)
-        elif label.startswith("k blocks"):
-            assert one.grid % 2 == 0 and one.grid <= 16 * many
+        elif one.kernel == "normaliseRowBlocks":  # one wave, or fewer rows
+            wave = sms * one.metrics[WARPS] * 64 // 100 // (one.block // 32)
+            assert one.grid % 2 == 0
+            assert wave - 16 < one.grid <= wave or one.grid == (
+                row["blocks"] * many) < wave
         else:
+            if "ticket" in label:  # k may be another, too
+                blocks = one.grid // many
+                assert blocks in SIZES
             held = 0 if "two reads" in label else 4 * 2 ** log // blocks
-            if "registers" in label:  # 8 float4 per thread
+            if "registers" in label or "ticket" in label:  # 8 float4 each
                 held = max(0, held - 128 * one.block)
             assert one.grid == blocks * many
             assert held <= one.shared <= held + 2048
