@@ -37,6 +37,8 @@ def form(lesson):
             (starts != sorted(starts), f"not in this order: {ORDER}"),
             (text.partition("__global__")[0].count("\n") >= 139,
              "the first kernel must start before line 140"),
+            (re.search(r"\[&\]\(int\b[^{]*\{[^{}]*\b(cudaMemset|fillBytes)",
+                       text), "a launch sets memory, which would be timed"),
             (not lines[0].startswith(f"// Day {lesson.day}: "),
              f"the first line is not `// Day {lesson.day}: ...`"),
             (lesson.builds[0] != lesson.arch,
