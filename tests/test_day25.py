@@ -3,6 +3,7 @@ import math
 import re
 from collections import namedtuple
 from itertools import product
+from statistics import median
 
 import pytest
 
@@ -229,6 +230,8 @@ def test_growth_columns(run):
             assert row["inputs"] in [
                 passing(size, told, clock == CLOCKS[1], of.l2 + lost)
                 for lost in (-0.05, 0.05)], (clock, row)
+        # Batches, of however many sums, are never all the same.
+        assert median(row["spread"] for row in rows.values()) > 0, clock
 
 
 def test_growth_verdicts(run):
@@ -256,18 +259,21 @@ def test_growth_verdicts(run):
 
 def test_clocks_agree(run):
     """A launch from a graph takes no longer than one by the host; for long
-    kernels both clocks, and the ladder, tell the same."""
+    kernels both clocks, and the ladder, tell the same. Other programs disturb
+    some times of a quick run."""
     host, graph = (rows for rows, _ in growths(run).values())
     ms = {label.split()[0]: row["ms"] for label, row in rows_with(run).items()}
+    typical = median if run.quick else max
+    assert typical(graph[log]["v10"] / host[log]["v10"]
+                   for log in range(10, 15)) < 0.85  # the host's part
     for log, name in product(host, GROWS):
         a, b = host[log][name], graph[log][name]
         if "n/a" in (a, b):
             assert a == b
-            continue
-        least = 0.85 if log <= 14 and name == "v10" else 1.2  # the host's part
-        assert b < least * a, (log, name)
-        assert log < 26 or close(a, b, 10), (log, name)
-        assert 2 ** log != facts(run).n or close(1e3 * ms[name], a, 5), name
+        elif not run.quick:
+            assert b < 1.2 * a, (log, name)
+            assert log < 26 or close(a, b, 10), (log, name)
+            assert 2 ** log != facts(run).n or close(1e3 * ms[name], a, 5)
 
 
 def test_growth_goals(run):
@@ -301,20 +307,27 @@ def test_waves(run):
                        r"once, (\d+) of v9a\.")
     assert of == facts(run).blocks
     assert all(held == of or held % facts(run).sms == 0 for held in (v9, v9a))
-    assert run.arch != 90 or v9a < v9 == of
+    assert v9a < v9 == of or "NVIDIA H200," not in run.body
 
 
 def test_awkward_lines(run):
-    """All runs right; above 2^32 all rows, or why not."""
-    rows = len(rows_with(run))
-    lengths, runs, right, huge, wave = said(
-        run, r"Awkward inputs, not timed: (\d+) lengths from 0 to \d+, bases 0"
-        r" to 3 floats past\na boundary: (\d+) of (\d+) runs right\.\n"
+    """As many lengths as around every edge; all runs right; above 2^32 all
+    rows, or why not."""
+    of, rows = facts(run), len(rows_with(run))
+    lengths, longest, runs, right, huge, wave = said(
+        run, r"Awkward inputs, not timed: (\d+) lengths from 0 to (\d+), bases"
+        r" 0 to 3 floats past\na boundary: (\d+) of (\d+) runs right\.\n"
         r"n = 2\^32 \+ 2\^20 \+ 5(.*)\n"
         r"v10's (\d+) blocks are one wave: none has to wait\.")
-    assert runs == right == 5 * lengths * rows and lengths >= 30
+    edges = (of.threads, 2 * of.threads, 4096, 4096 * of.sms, 16 * of.wide,
+             16 * of.wide * of.sms, 32 * of.wide, 32 * of.wide * of.wave)
+    tried = {*range(6), 31, 32, 33, 1023, 1025, 2 ** 20 - 1,
+             *range(2 ** 20 + 1, 2 ** 20 + 4),
+             *(edge + more for edge in edges for more in (-1, 0, 1))}
+    assert (lengths, longest) == (len(tried), max(tried))
+    assert runs == right == 5 * lengths * rows
     assert run.quick or huge == f": {rows} of {rows} rows right."
-    assert wave == facts(run).wave
+    assert wave == of.wave
 
 
 # ---- profiles
