@@ -37,6 +37,7 @@ class Kernel:
     arguments: tuple  # its integer template arguments
     arch: int         # 75, 90
     code: tuple
+    budget: int = 255  # registers that its launch bounds leave a thread
 
     def find(self, pattern):
         return [i for i in self.code if re.match(pattern, i.text)]
@@ -110,9 +111,13 @@ def read(cubin):
     """{name: [a Kernel for each set of template arguments]}, without those of
     libraries."""
     path = os.path.dirname(tool("nvdisasm")), os.environ.get("PATH", "")
-    listing = subprocess.check_output(
-        [tool("cuobjdump"), "-sass", cubin], text=True,
+    listing, elf = (subprocess.check_output(
+        [tool("cuobjdump"), part, cubin], text=True,
         env={**os.environ, "PATH": os.pathsep.join(path)})
+        for part in ("-sass", "-elf"))
+    budgets = dict(re.findall(
+        r"^\.nv\.info\.(\S+)\n(?:(?!\.nv).*\n)*?.*_MAXREG_COUNT\n.*\n"
+        r"\s+Value:\s+(\w+)", elf, re.M))
     arch, kernels = int(re.search(r"sm_(\d+)", listing)[1]), {}
     for part in listing.split("Function : ")[1:]:
         mangled = part.split(None, 1)[0]
@@ -125,5 +130,6 @@ def read(cubin):
         kernels.setdefault(rest[:length], []).append(Kernel(
             rest[:length], arguments, arch, tuple(
                 Instruction(int(address, 16), predicate, text)
-                for address, predicate, text in LINE.findall(part))))
+                for address, predicate, text in LINE.findall(part)),
+            int(budgets.get(mangled, "0xff"), 16)))
     return kernels

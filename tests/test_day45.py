@@ -16,6 +16,7 @@ LOAD, LOAD16 = r"LDG\.", r"LDG\S*\.128"
 FLOATS = ("scaleAdd", "scaleAddBounded", "scaleAddGuarded")
 STREAMS = ("scaleAddStream", "scaleAddDependent")
 VECTORS = ("scaleAddVec", *STREAMS)
+ASKED = {75: 4, 80: 8, 90: 8, 100: 8, 103: 8}  # blocks of ilp8-lb; others 6
 
 
 # ---- machine code
@@ -36,6 +37,14 @@ def test_loads_before_fma(kernels):
 def test_bound_changes_nothing(kernels, kernel):
     [ilp8] = [k for k in kernels["scaleAdd"] if k.arguments == (8,)]
     assert len(kernel("scaleAddBounded").code) == len(ilp8.code)
+
+
+def test_register_budgets(every_kernel):
+    """Of 256 per thread of a block, what the blocks asked for leave."""
+    for one in every_kernel:
+        asked = (ASKED.get(one.arch, 6) if one.name == "scaleAddBounded" else
+                 2 if one.name in STREAMS else 1)
+        assert one.budget == min(255, 256 // asked // 8 * 8), one.name
 
 
 @pytest.mark.archs(75, 80, 86, 89, 90, 103, 121)
