@@ -356,6 +356,7 @@ def test_launches_are_the_rows(profile):
 
 def test_achieved_occupancy(profile):
     """A place is empty while a block's last warps end and the next starts."""
+    real(profile.run)
     for label, row, launch in launches(profile):
         if re.search(r"-b\d$", label):
             least = max(0.8 if row["blocks"] == 1 else 0.7,
@@ -378,6 +379,7 @@ def test_dram_reads(profile):
 
 def test_times(profile):
     """A profiler runs dependent launches one by one."""
+    real(profile.run)
     for label, row, launch in launches(profile):
         if label != "vec1-cs-dl":
             as_profiled(row, launch)
