@@ -442,6 +442,16 @@ def test_survivors_are_seen(lesson, tmp_path, monkeypatch):
         assert line in wrong and said in line
 
 
+def test_skipped(lesson, tmp_path):
+    """What a toolkit cannot show is left out without a GPU, not recorded."""
+    edit(lesson.root / "tests/test_day99.py", "def test_shuffles(kernel):\n",
+         "def test_shuffles(kernel):\n    __import__('pytest').skip('old')\n")
+    assert any("no-shuffle: NOT CAUGHT" in one
+               for one in tried(lesson, FAULTS, tmp_path)[1])
+    with ThreadPoolExecutor(2) as pool:
+        assert faults.tried(lesson, tmp_path / "without", pool)[1] == []
+
+
 def test_control(lesson, tmp_path):
     """Where the lesson itself fails, its faults prove nothing."""
     edit(lesson.path, "!(total != 45)", "total == 44")

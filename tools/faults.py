@@ -174,6 +174,9 @@ class Trial:
         if status == 1 and re.search(rf"^FAILED \S*::{fault.what}\b", said,
                                      re.M):
             return True, f"{fault.what}: {why}"
+        if status == 0 and not self.gpus and re.search(r"^\d+ skipped", said,
+                                                       re.M):
+            return True, "not with this toolkit: its test is skipped"
         return (False if status == 0 and " passed" in said else None,
                 f"pytest, {fault.what}: " + line(said, "^ERROR|error|passed"))
 
