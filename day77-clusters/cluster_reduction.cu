@@ -498,9 +498,9 @@ __global__ void copyVectors(const float* in, float* out, Matrix m) {
 
 // snippet: two-reads
 // The thread's share of the sum of `count` floats. The loads ask L2 to keep
-// what they bring: these lines are the last to be evicted. All loads of a
-// round come before its first addition, which is that of its last vector.
-// One thread: kRowLoads float4 in flight. One warp: 16 sectors per access.
+// what they bring: these lines are the last to be evicted. A round issues its
+// loads and then begins to add, with its last vector. One thread: kRowLoads
+// float4 in flight (CUDA 13.5: at least 6). One warp: 16 sectors per access.
 constexpr int kRowLoads = 8;
 __device__ inline float sumAndKeep(const float* in, int count) {
   const cuda::annotated_ptr<const float4, cuda::access_property::persisting>
