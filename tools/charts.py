@@ -26,9 +26,9 @@ matplotlib.rcParams.update({
     "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
     "axes.axisbelow": True, "axes.titlesize": 10, "grid.alpha": 0.3,
     "figure.constrained_layout.use": True, "figure.labelsize": 8,
-    "axes.prop_cycle": matplotlib.cycler(marker=list("os^vDPX*"), color=[
+    "axes.prop_cycle": matplotlib.cycler(marker=list("os^vDPX*h"), color=[
         "#0062b1", "#c45100", "#1b7837", "#7b3fa0", "black", "#b2182b",
-        "#008080", "#8a6d00"]), "lines.markersize": 4})
+        "#008080", "#8a6d00", "#d6006e"]), "lines.markersize": 4})
 
 # A dark page turns the picture around; its ground is white elsewhere.
 DARK = "<style>@media (prefers-color-scheme: dark) {svg {filter: " \
