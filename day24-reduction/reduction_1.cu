@@ -72,7 +72,7 @@ static_assert(kElems >= 1 && kElems < (1 << 24),
 
 // ---- kernels --------------------------------------------------------------
 // The same for all but the copy. One thread: one element (v4: two). One warp:
-// 32 floats in a row, 4 sectors of 32 bytes, as `in` starts on a multiple of
+// 32 floats in a row, 4 sectors of 32 bytes: `in` starts on a multiple of
 // 128 bytes. Launch: kThreadsPerBlock threads per block; *out is 0 before a
 // row that adds to it; v1 to v4 leave one partial sum per block.
 

@@ -329,7 +329,7 @@ __global__ void reduceLastBlock(const float* x, Index n, float* partials,
 // end snippet
 
 // snippet: v10-in-flight
-// v9a, v9b and v10 change what is under way; v9a and v10 change more besides.
+// v9a, v9b and v10 change what is under way; v9a and v10 other things too.
 // v9a: kPerThread independent loads, all issued before the first add. One test
 //   covers a tile, so none is between the loads. __launch_bounds__: 1024
 //   threads per SM leave each 64 registers, room for the loads. v9 needs fewer
@@ -337,9 +337,9 @@ __global__ void reduceLastBlock(const float* x, Index n, float* partials,
 //   does not show the loads alone.
 // v9b: __ldcs. Each word is read once, so its cache line is evicted first.
 // v10: larger blocks, a shape that follows n, at most one wave (inFlight).
-// From v9a on two stages of shuffles and one barrier sum a block instead of a
-// tree, each lane folds kThreads / 32 partials at once (v9: 16), and a block
-// that is alone takes no ticket. No row shows what one of these gains alone.
+// From v9a on, two stages of shuffles and one barrier sum a block, not a tree;
+// each lane folds kThreads / 32 partials at once (v9: 16); a block that is
+// alone takes no ticket. No row shows what any one of these gains by itself.
 // One thread: kPerThread loads of 16 bytes in flight.
 // One warp: kPerThread * 512 bytes in flight.
 // Launch: any grid of kThreads threads per block; tickets as v9.

@@ -1,6 +1,6 @@
 // Day 45: occupancy is not the goal
-// Question: if two launches keep equally many bytes in flight, does it matter
-// how many warps hold them?
+// Question: if two launches keep the same number of bytes in flight, does it
+// matter how many warps hold them?
 // Every row computes out[i] = a * x[i] + y[i] over the same arrays, 12 bytes
 // per element. What differs is who holds the loads: many warps with few loads
 // each, or few warps with many. -bN: no more than N blocks at once on an SM.
@@ -35,7 +35,7 @@
 // -DLESSON_YOURS adds `yours`, the kernel that you write.
 // Not measured: other block sizes, except that of `suggested`; bulk copies
 // (TMA), except those of `library` in a build for sm_90; kernels that compute
-// enough to hide the memory behind it.
+// enough to hide their memory accesses.
 //
 // Build: nvcc -std=c++17 -O3 -arch=sm_75 -o occupancy occupancy.cu
 //        nvcc -std=c++17 -O3 -arch=sm_90 -o occupancy occupancy.cu
@@ -272,8 +272,8 @@ __global__ void scaleAddVec(float* __restrict__ out,
 // snippet: streaming-kernel
 // vec1-cs, vec4-b2, vec8-b2: three things changed from scaleAddVec. Loads and
 // stores say that the line will not be needed again (__ldcs, __stcs: evict
-// first), the float4 of a block are neighbours, blockDim.x apart, and a launch
-// bound leaves a thread up to 128 registers (at 256): room for 16 such loads.
+// first). A block's float4 are neighbours, a thread's blockDim.x apart. A
+// launch bound allows 128 registers per thread (at 256): room for 16 loads.
 // One thread, one warp, launch: as scaleAddVec.
 template <int kItems>
 __device__ inline void streamBlock(float* out, const float* x, const float* y,

@@ -355,7 +355,7 @@ __device__ inline float awaitSums(Mailbox& box, int blocks, int use) {
 // Every thread gets the sum of the blocks' `partial`. Only the first warp
 // reads them: if every warp did, the price would grow with threads times
 // blocks. One warp: lane r of the first reads the sum of block r. Before a
-// call: a cluster barrier, behind which every partial is visible.
+// call: a cluster barrier, after which every partial is visible.
 __device__ inline float sumOfCluster(float* partial) {
   __shared__ float total;
   cg::cluster_group cluster = cg::this_cluster();
@@ -372,11 +372,11 @@ __device__ inline float sumOfCluster(float* partial) {
 
 // snippet: memory-sum
 // Without a cluster: block `rank` of k leaves its sum in a word of global
-// memory, with the number of the exchange (the tag) in the upper half. A
-// read of the tag is one of the sum, too, so no fence is needed.
+// memory, with the number of the exchange (the tag) in the upper half. One
+// load reads both tag and sum, so no fence is needed.
 // One warp: lane r of the first reads the word of block r until its tag comes.
-// Launch: all k blocks come to run at once, else they wait forever. Between
-// two calls: a block barrier, and other words.
+// Launch: all k blocks must get to run at once, or they wait forever. Between
+// two calls: a block barrier; the second uses other words.
 using Word = unsigned long long;
 constexpr int kMostBlocks = 16;  // words per exchange
 __device__ inline float sumThroughMemory(float sum, Word* words, int rank,
@@ -401,7 +401,7 @@ __device__ inline float sumThroughMemory(float sum, Word* words, int rank,
 // end snippet
 
 // snippet: exchange-kernels
-// The price of an exchange: kRounds times each block of a group of k gets the
+// The price of an exchange: kRounds times, each block of a group of k gets the
 // sum over all. Block b begins with b, and each round adds 1, and more if
 // the sum was wrong; threads that do not end with b + kRounds are counted.
 // Launch: one group, as a cluster or (through memory) cooperative.
@@ -499,7 +499,7 @@ __global__ void copyVectors(const float* in, float* out, Matrix m) {
 // snippet: two-reads
 // The thread's share of the sum of `count` floats. The loads ask L2 to keep
 // what they bring: these lines are the last to be evicted. A round issues its
-// loads and then begins to add, with its last vector. One thread: kRowLoads
+// loads, then adds them up, the last vector first. One thread: kRowLoads
 // float4 in flight (CUDA 13.5: at least 6). One warp: 16 sectors per access.
 constexpr int kRowLoads = 8;
 __device__ inline float sumAndKeep(const float* in, int count) {
@@ -521,7 +521,7 @@ __device__ inline float sumAndKeep(const float* in, int count) {
 }
 
 // Reads the same floats again and writes them, scaled. It goes backwards, so
-// it begins with what was read last and is likeliest still in L2; reads and
+// it begins with what was read last and is most likely in L2 still; reads and
 // writes ask L2 to evict their lines first.
 __device__ inline void readAgainAndScale(const float* in, float* out,
                                          int count, float scale) {
@@ -647,7 +647,7 @@ __device__ inline Part partOf(Matrix m, size_t row, int rank, int blocks) {
 // end snippet
 
 // snippet: blocks-without-cluster
-// The opponent without clusters: k blocks share a row, read their part twice,
+// The opponent without clusters: k blocks share a row, read their parts twice,
 // and meet in global memory. Each group of k walks over the rows; the few rows
 // in progress stay in L2 until their second read.
 // One thread, one warp: as in the other row with two reads.
@@ -667,11 +667,11 @@ __global__ void normaliseRowBlocks(const float* in, float* out, Matrix m) {
 // end snippet
 
 // snippet: blocks-by-ticket
-// What changed: each block holds its part, and has one only. Which one says
-// the ticket that it takes when it starts: k tickets per row. So a block waits
-// only for blocks that have started, or start when there is room: all blocks
-// of the rows before have started, and end. No launch has to promise that the
-// blocks of a row run at once.
+// What changed: each block has only one part, and holds it. The ticket that it
+// takes when it starts says which one: k tickets per row. So a block waits
+// only for blocks that have started, or that start when there is room: all
+// blocks of earlier rows have started, and will end. No launch has to promise
+// that the blocks of a row run at once.
 // One thread: kInRegisters float4 in registers, the others in shared memory.
 // One warp: 512 bytes per access. Launch: k blocks per row, of which at least
 // k run at once.
@@ -696,7 +696,7 @@ __global__ void __launch_bounds__(1024)
 // snippet: row-in-cluster
 // What changed: a cluster shares the row. Each block holds its part in its
 // own shared memory; only the blocks' sums, 4 bytes each, travel.
-// One thread: as in the row of one block, of a part. One warp: as there.
+// One thread, one warp: as with one block per row, but for its part only.
 // Launch: one cluster per row, at most 32 blocks each.
 __global__ void normaliseRowCluster(const float* in, float* out, Matrix m) {
   extern __shared__ __align__(kSliceAlign) float4 slice[];
@@ -722,7 +722,7 @@ __global__ void normaliseRowCluster(const float* in, float* out, Matrix m) {
 
 // snippet: row-one-way
 // What changed: the sums travel one way. No block leaves before all sums have
-// come to it, so there is no second barrier. At the one that opens the
+// reached it, so there is no second barrier. At the one that opens the
 // mailboxes the threads arrive before the loads, and wait after them.
 // One thread, launch: as above. One warp: lane r of the first sends to r.
 template <int kRegs>
@@ -747,8 +747,8 @@ __device__ inline void oneWay(const float* in, float* out, Matrix m) {
 __global__ void normaliseRowOneWay(const float* in, float* out, Matrix m) {
   oneWay<0>(in, out, m);
 }
-// What changed: part of the slice is in registers, so longer rows fit, and of
-// long rows more blocks fit in an SM.
+// What changed: part of the slice is in registers, so longer rows fit, and an
+// SM holds more blocks of long rows.
 __global__ void __launch_bounds__(1024)
     normaliseRowRegisters(const float* in, float* out, Matrix m) {
   oneWay<kInRegisters>(in, out, m);
@@ -1395,7 +1395,7 @@ std::vector<Shape> shapesOf(const Row& row, const Matrix& m, const Device& d,
     }
   }
   int largest = kMaxClusterBlocks;
-  if (clusters && least <= most)  // else nobody asked for so much
+  if (clusters && least <= most)  // else it exceeds the opt-in
     largest = largestCluster(row.kernel, Launch(1, widest, least, sizes[0]));
   const bool must = can &&
                     least + own.sharedSizeBytes <= d.sharedMemPerBlockOptin &&
@@ -1433,7 +1433,7 @@ __global__ void countWrongFloats(float* got, Matrix m, const float* scale,
 // kernels take. Both are correctly rounded.
 struct MatrixRun {
   Matrix m;
-  size_t floats, errors;  // errors, the next ticket: behind the other words
+  size_t floats, errors;  // errors, the next ticket: after the other words
   DeviceArray<float> in, out, scale;
   DeviceArray<Word> words;
   int compared = 0;
@@ -1497,7 +1497,7 @@ struct MatrixRun {
         out.data, m, row.kind == Row::kCopy ? nullptr : scale.data,
         words.data + errors);
     CUDA_CHECK(cudaGetLastError());
-    // No sum of this launch is right for another one.
+    // So that no later launch can mistake a sum of this one for its own.
     CUDA_CHECK(cudaMemset2DAsync(words.data, sizeof(Word), 0xFF, 4, errors));
     ++compared;
   }
