@@ -255,7 +255,7 @@ def multiprocessor(_):
     return drawing(
         (10, 5), "One SM. Rows of boxes: blocks; boxes: warps (white: empty "
         "places). Green: shared memory. Points: equal numbers of bytes in "
-        "flight. The first two SMs hold equally many; a ring can hold more.", {
+        "flight. The first two SMs hold as many; a ring can hold more.", {
             "tlp1: 8 blocks, little per warp": [
                 *8 * [(8 * ["•"], PALE)], (["not used"], LEAF)],
             "vec2-b1: 1 block, much per warp": [
