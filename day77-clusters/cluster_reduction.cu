@@ -33,7 +33,9 @@
 //   cluster of 8 per row, registers too  part of the slice is held there
 //   cluster of 16 per row, registers too  "
 // With -DLESSON_YOURS: yours. Not measured: the bandwidth of distributed
-// shared memory; other types; longer rows.
+// shared memory; bulk copies (TMA); loading a row while the one before is
+// written; sums of part 1 sent one way; by ticket without registers; one block
+// per row with registers; other types; longer rows.
 //
 // Build:
 //   nvcc -std=c++17 -O3 -arch=sm_90 -o cluster_reduction cluster_reduction.cu
@@ -187,6 +189,7 @@ __device__ inline void reportLaunch() {
 
 // The halves of a cluster barrier, in PTX. The arrival of cooperative groups
 // is a release: it first waits for the thread's own writes. This one does not.
+// `aligned`: all threads of a warp come together.
 __device__ inline void arriveRelaxed() {
   asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 }
@@ -649,7 +652,7 @@ __device__ inline Part partOf(Matrix m, size_t row, int rank, int blocks) {
 // snippet: blocks-without-cluster
 // The opponent without clusters: k blocks share a row, read their parts twice,
 // and meet in global memory. Each group of k walks over the rows; the few rows
-// in progress stay in L2 until their second read.
+// in progress mostly stay in L2 until their second read.
 // One thread, one warp: as in the other row with two reads.
 // Launch: cooperative, so that all blocks are resident: whole groups of k.
 __global__ void normaliseRowBlocks(const float* in, float* out, Matrix m) {
@@ -668,13 +671,13 @@ __global__ void normaliseRowBlocks(const float* in, float* out, Matrix m) {
 
 // snippet: blocks-by-ticket
 // What changed: each block has only one part, and holds it. The ticket that it
-// takes when it starts says which one: k tickets per row. So a block waits
-// only for blocks that have started, or that start when there is room: all
-// blocks of earlier rows have started, and will end. No launch has to promise
-// that the blocks of a row run at once.
+// takes when it starts says which one: k tickets per row. All blocks of
+// earlier rows have started, and will end. Those of its own row start when
+// there is room: the hardware does so, but CUDA promises it only within a
+// cluster or a cooperative launch.
 // One thread: kInRegisters float4 in registers, the others in shared memory.
-// One warp: 512 bytes per access. Launch: k blocks per row, of which at least
-// k run at once.
+// One warp: 512 bytes per access. Launch: one at a time, k blocks per row, of
+// which at least k run at once.
 __global__ void __launch_bounds__(1024)
     normaliseRowByTicket(const float* in, float* out, Matrix m) {
   extern __shared__ __align__(kSliceAlign) float4 slice[];

@@ -8,7 +8,7 @@ import programs
 from conftest import judge
 
 HELPER_LINES = 240  # and the prologue
-LIMITS = {"24": 950, "25": 1280, "45": 1265, "77": 1690}  # lines; others 900
+LIMITS = {"24": 950, "25": 1280, "45": 1265, "77": 1695}  # lines; others 900
 SHARED = re.compile(r"^#ifndef LESSON_QUICK.*?^// end snippet$|"
                     r"^// ---- helpers:.*?^// ---- end of helpers.*?$",
                     re.M | re.S)
