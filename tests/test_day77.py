@@ -216,6 +216,8 @@ def test_part1_figures(run):
     times(dsm, first, fastest(rows, "dsm"))
     times(blocks, first, few)
     times(wave, few, fastest(rows, "few"))
+    assert "x: the time of the baseline, or of\n`few blocks`, over the row's; ~ " \
+        in run.body
     portable, opted = said(run, r"Largest cluster: (\d+) blocks, opted in "
                            r"(\d+)\.")
     assert portable <= 8 and portable <= opted <= 16
@@ -223,6 +225,8 @@ def test_part1_figures(run):
         assert {size(label) for label in (*rows, *table.notes)
                 if label.startswith(start)} == SIZES | {least}
     if not run.quick:
+        if "H200" in run.body:  # whose GPCs have no room for 66
+            assert rows["few blocks, cluster of 16"]["at once"] < 66
         assert all(row["ms"] > first["ms"] for label, row in rows.items()
                    if label.startswith("dsm"))
         assert rows["dsm, relaxed, cluster of 8"]["ms"] < \
@@ -286,6 +290,8 @@ def test_part2_figures(run):
             part -= 128 * ("registers" in label or "ticket" in label)
             fit = re.match(rf"does not fit: {part} KiB per block, (\d+) ", why)
             assert "does not fit" not in why or part > int(fit[1]) <= 227
+    assert "x no cluster: the time of the best row without clusters in the " \
+        "same table over the row's.\n" in run.body
     copies = re.findall(r"cudaMemcpyAsync of the matrix: (\S+) ms, (\S+) GB/s",
                         run.body)
     assert len(copies) == len(found)
