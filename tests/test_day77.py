@@ -216,7 +216,7 @@ def test_part1_figures(run):
     times(dsm, first, fastest(rows, "dsm"))
     times(blocks, first, few)
     times(wave, few, fastest(rows, "few"))
-    assert "x: the time of the baseline, or of\n`few blocks`, over the row's; ~ " \
+    assert "x: the time of the baseline, or of\n`few blocks`, over the row" \
         in run.body
     portable, opted = said(run, r"Largest cluster: (\d+) blocks, opted in "
                            r"(\d+)\.")
