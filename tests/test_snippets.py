@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import evidence
 import pytest
@@ -161,13 +162,14 @@ def test_widest_and_longest(clone):
 # --- Arguments, and what is in OUT -------------------------------------------
 def test_arguments(clone):
     (clone.root.parent / "link").symlink_to(clone.root)
+    (clone.root / "day1/.#a.cu").symlink_to("an editor's")
     write(clone.root / "taken", "")
     for says, *args in (
             (r"(?s)OUT is missing.*-D stands before\s+-P", ""),
             ("one/c.cu:1: no such file", "out", "one/c.cu", "day1/a.cu"),
             ("semicolon", "out", "day1/a.cu,day2/a.cu"),
             ("day1:1: no such file, or a folder", "out", "day1"),
-            ("taken", "taken"), ("read-only", "taken/deep"),
+            ("not a folder", "taken"), ("read-only", "taken/deep"),
             ("read-only", "/proc/snippets"), ("would overwrite", "."),
             ("would overwrite", ".."), ("would overwrite", clone.root),
             ("would overwrite", clone.root.parent / "link"),
@@ -213,6 +215,7 @@ def test_foreign(clone, what, name):
 def test_what_is_gone_goes_and_the_rest_stays(clone):
     clone.good()
     write(clone.root / "out/day1/mine.cu", "mine\n")
+    write(clone.root / "out/day1/.snippets-new/red.cu", "interrupted")
     red = clone.root / "out/day1/red.cu"
     old = red.stat().st_mtime_ns
     time.sleep(0.02)
@@ -260,6 +263,18 @@ def test_two_sources_of_one_folder(clone):
     clone.refused("twice", "out", "day1/b.cu")
 
 
+def test_two_at_once(clone):
+    """Exports of other sources into one folder wait for each other."""
+    with ThreadPoolExecutor(2) as pool:
+        for _ in range(3):
+            shutil.rmtree(clone.root / "out", ignore_errors=True)
+            assert [status for status, _ in pool.map(
+                lambda day: clone.export("out", f"{day}/a.cu"),
+                ("day1", "day2"))] == [0, 0]
+            index = (clone.root / "out/index.tsv").read_text()
+            assert index.count("\n") == 4, index
+
+
 def test_fifty_thousand_lines(tmp_path):
     clone = Clone(tmp_path, day1="".join(
         region(f"r{k:04}", code="int {};\n" * 40) + "// [;\n" * 8
@@ -275,6 +290,11 @@ def test_commit(clone):
     write(clone.root / "day4/a.cu", region("new"))
     rows = clone.good()
     assert rows["day4", "new"][6] == "n/a" != rows["day1", "red"][6]
+    sh(["git", "update-index", "--skip-worktree", "day2/a.cu"],
+       cwd=clone.root)
+    write(clone.root / "day2/a.cu", region("hidden"))
+    rows = clone.good()
+    assert rows["day2", "hidden"][6] == "n/a" != rows["day1", "red"][6]
     write(clone.root / "day1/a.cu", region("red", "other"))
     assert {row[6] for row in clone.good().values()} == {"n/a"}
 
@@ -293,7 +313,15 @@ DEFINITIONS = {  # region: its code and what it needs
     "uses": ("Leaf a;", "enum"), "kinds": ("Kind c = Kind::two;", "enum"),
     "call": ("int x = once(3);\nif (x) {\n}\nelse if (once(4)) {\n}",
              "plain"),
-    "void": ("void go() { int x; }  // no x", "-")}
+    "void": ("void go() { int x; }  // no x", "-"),
+    "tables": ("const float kScale = 2;\n__constant__ float table[16];\n"
+               "constexpr int kA = 1, kB = 2;", "-"),
+    "special": ("template <>\n__global__ void g<float>(float* p) {}\n"
+                "using std::vector;", "-"),
+    "own": ("constexpr int kTile = 4;\nint area() { return kTile; }", "-"),
+    "user": ("float z(float x) {\n  /* not kN */\n"
+             "  return table[0] * kScale * kB;\n}", "tables"),
+    "wide": ("constexpr int kTile = 8;", "-")}
 
 
 def test_needs(tmp_path):
