@@ -68,10 +68,10 @@ inline void checkCuda(cudaError_t error, const char* call, int line) {
 // snippet: constants
 using Index = std::int64_t;  // n may exceed 2^32
 
-constexpr Index kElems = kQuick ? 1048576 : 67108864;  // 2^20, 2^26
+constexpr Index kElems = kQuick ? 1048576 : 67108864;  // 4096 or more
 constexpr int kThreadsPerBlock = 256;
 constexpr int kBlocks = 1024;          // the fixed grid of v4c to v9b
-constexpr int kLoads = 8;              // 16-byte loads before the first add
+constexpr int kLoads = 8;              // 1 to 8 float4 before the first add
 constexpr int kThreadsInFlight = 512;  // a block of v10 and v11 ...
 constexpr int kThreadsSmall = 256, kLoadsSmall = 4;  // ... where n is small
 constexpr int kGrowthLast = kQuick ? 17 : 28;        // growth: n up to 2^this

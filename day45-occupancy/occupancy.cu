@@ -105,7 +105,7 @@ constexpr int kBlocksPerSm =
 constexpr int kFull = kThreadsPerSm / kThreadsPerBlock;
 constexpr int kMinBlocksPerSm =  // what ilp8-lb asks for
     kFull < kBlocksPerSm ? kFull : kBlocksPerSm;
-constexpr int kRoomyBlocks = kFull < 2 ? 1 : 2;  // the streaming kernels
+constexpr int kRoomyBlocks = kFull < 2 ? 1 : 2;  // streaming; leave it
 
 static_assert(kElems >= 1 << 16 && kElems <= size_t(1) << 40,
               "kElems: 2^16 to 2^40 (fewer need thousands of copies to pass "

@@ -86,15 +86,15 @@ inline void checkCuda(cudaError_t error, const char* call, int line) {
 // snippet: constants
 constexpr int kElems = (kQuick ? 1 << 16 : 1 << 24) - 611;  // of part 1
 constexpr int kThreadsPerBlock = 256;
-constexpr int kRepetitions = kQuick ? 2 : 1000;  // of each row, compared
+constexpr int kRepetitions = kQuick ? 2 : 1000;  // of each row: 1 to 32768
 #ifndef LESSON_MAX_CLUSTER
-#define LESSON_MAX_CLUSTER 16  // 8 is portable, more is an opt-in
+#define LESSON_MAX_CLUSTER 16  // 1 to 32; 8 is portable, more an opt-in
 #endif
 constexpr int kMaxClusterBlocks = LESSON_MAX_CLUSTER;
 constexpr int kRounds = kQuick ? 20 : 2000;  // exchanges per launch
 constexpr int kExchangeThreads[] = {32, 256, 1024};
 constexpr int kMatrixElems = kQuick ? 1 << 18 : 1 << 27;       // of part 2
-constexpr int kMinRowLog = 14, kMaxRowLog = kQuick ? 17 : 20;  // of 2^14 ...
+constexpr int kMinRowLog = 14, kMaxRowLog = kQuick ? 17 : 20;  // 6 to 20
 constexpr int kMaxValue = 15;  // elements are 1/8, 2/8, ... kMaxValue/8
 constexpr int kRowThreads[] = {128, 256, 384, 512, 768, 1024};  // all tried
 constexpr int kInRegisters = 8;  // float4 per thread, of the row with these

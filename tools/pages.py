@@ -205,7 +205,10 @@ def notebook(lesson, page, yours):
     def code(text):
         return [text.format(file=lesson.path.name, name=lesson.name,
                             folder=lesson.folder, arch=lesson.arch)]
-    text = re.sub(r"\[([^]]+)\]\(\.\./[^)]+\)", r"\1", MARK.sub(r"\3", page))
+    text = MARK.sub(r"\3", page).replace("[No GPU?](../README.md#no-gpu)", "")
+    text = re.sub(r"\[glossary\]\(\.\./README[^)]+\)",
+                  "glossary of the collection's README", text)
+    text = re.sub(r"\[([^]]+)\]\(\.\./[^)]+\)", r"\1", text)
     head, *sections = re.split("^(?=## )", text, flags=re.M)
     cells = [head, *[NO_CARD] * (lesson.arch > 80),
              CARDS, code(GET), code(CARD)]
