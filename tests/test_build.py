@@ -167,7 +167,7 @@ def test_no_nvcc(tree, nvcc, tmp_path):
     lists.write_text(lists.read_text().replace("/usr/local/cuda", "/nowhere"))
     folder = tmp_path / "path"
     folder.mkdir()
-    for path in os.environ["PATH"].split(os.pathsep):
+    for path in filter(os.path.isdir, os.environ["PATH"].split(os.pathsep)):
         for tool in set(os.listdir(path)) - {"nvcc", *os.listdir(folder)}:
             (folder / tool).symlink_to(Path(path) / tool)
     env = {"CUDACXX": "", "PATH": str(folder)}
