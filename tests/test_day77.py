@@ -18,12 +18,12 @@ HELD = ("copyVectors", "normaliseRowShared", "normaliseRowCluster", *ONE_WAY,
 # The address of another block's shared memory: MAPA, or where the compiler
 # spells it out, the window of shared memory in the generic address space.
 REMOTE = r"MAPA|S2U?R[^,]*, SR_SWINHI"
-WARPS = "sm__maximum_warps_per_active_cycle_pct"
 READS = r"LD\.E "  # through such an address
 WORD, WORDS = r"ST\.E\.64\.STRONG\.GPU", r"LD\.E\.64\.STRONG\.GPU"
 ARRIVE, WAIT = "UCGABAR_ARV", "UCGABAR_WAIT"
 STORE = r"STG\S*\.128"
 RED = r"REDG?\."
+WARPS = "sm__maximum_warps_per_active_cycle_pct"
 
 
 def since_13():
@@ -166,6 +166,14 @@ def size(label):
     return int((re.search(r"cluster of (\d+)", label) or [0, 0])[1])
 
 
+def held(label, log, blocks, threads):
+    """Bytes of a row that each of its blocks holds in shared memory."""
+    if "two reads" in label or "no cluster" in label:
+        return 0
+    in_registers = "registers" in label or "ticket" in label  # 8 float4 each
+    return max(0, 4 * 2 ** log // blocks - 128 * threads * in_registers)
+
+
 def tiles(table):
     """How many blocks of two loads per thread a sum takes."""
     n, threads = map(int, re.findall(r"(\d+) (?:floats|threads)", table.title))
@@ -275,9 +283,7 @@ def test_part2_figures(run):
                 continue
             times(row["x no cluster"], fastest(rows, clusters=False), row)
             assert 0 < row["rows at once"] <= many
-            held = "two" not in label and "no cluster" not in label
-            part = (4 * 2 ** log / blocks - 128 * row["threads"] * (
-                "registers" in label or "ticket" in label)) * held
+            part = held(label, log, blocks, row["threads"])
             assert row["rows at once"] * blocks * part <= sms * 228 * 1024
             assert blocks in ({size(label)} if size(label) else
                               SIZES if label.startswith("k ") else {1})
@@ -285,9 +291,8 @@ def test_part2_figures(run):
             assert {size(one) for one in (*rows, *notes) if size(one)
                     and one.endswith(end)} == SIZES
         for label, why in notes.items():
-            part = 4 * 2 ** log // (size(label) or (
-                16 if label.startswith("k ") else 1)) // 1024
-            part -= 128 * ("registers" in label or "ticket" in label)
+            blocks = size(label) or (16 if label.startswith("k ") else 1)
+            part = held(label, log, blocks, 1024) // 1024
             fit = re.match(rf"does not fit: {part} KiB per block, (\d+) ", why)
             assert "does not fit" not in why or part > int(fit[1]) <= 227
     assert "x no cluster: the time of the best row without clusters in the " \
@@ -397,11 +402,9 @@ def test_profile_launches(profile):
             if "ticket" in label:  # k may be another, too
                 blocks = one.grid // many
                 assert blocks in SIZES
-            held = 0 if "two reads" in label else 4 * 2 ** log // blocks
-            if "registers" in label or "ticket" in label:  # 8 float4 each
-                held = max(0, held - 128 * one.block)
+            part = held(label, log, blocks, one.block)
             assert one.grid == blocks * many
-            assert held <= one.shared <= held + 2048
+            assert part <= one.shared <= part + 2048
 
 
 def test_profile_atomics(profile):
